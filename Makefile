@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Makefile - the only entry point: everything that can be built, run, tested or installed is a target here.
 #
-# One file, no recursion into folders.  Everything made is under BUILD (default build/), objects in
-# a folder per MODE, so `make clean` and `rm -rf build` are always safe.  MODE selects how it is compiled:
+# No recursion into folders; the rules of test programs are in tests/programs.mk.  Everything made is under
+# BUILD (default build/), objects in a folder per MODE, so `make clean` and `rm -rf build` are always safe.
+# MODE selects how it is compiled:
 #   release  what people run: optimised and hardened     debug  for a debugger, and for unit tests
 #   asan     address + undefined behaviour sanitizers    tsan   thread sanitizer
 #   coverage gcov counters                               fuzz   clang's libFuzzer (CC=clang)
@@ -158,7 +159,7 @@ DKMS_TREE := $(DESTDIR)/usr/src/rung-$(VERSION)
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: static image kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check quick soak coverage docs answers cost load-cost trigger spread doors kernel-compile fuzz tests clean install uninstall
+.PHONY: static image kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check check-all quick soak coverage docs answers cost load-cost trigger spread doors kernel-compile fuzz tests clean install uninstall
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -170,9 +171,13 @@ run: ## install what building needs, build, serve www/
 	@$(MAKE) --no-print-directory -j"$$(nproc)" all
 	@exec $(RUNG) serve www
 
-check: ## everything that must hold
+check: ## what must hold before a change is taken
 	@scripts/setup check
 	@$(PYTHON) tests/run.py --build $(BUILD)
+
+check-all: ## the same on every engine, under every sanitizer, with fuzzing and packages: before a release
+	@scripts/setup check
+	@$(PYTHON) tests/run.py --build $(BUILD) --plan all
 
 quick: ## the part of it that takes less than a minute
 	@scripts/setup quick
@@ -434,41 +439,8 @@ $(O)/rung-lab: Makefile
 	$(Q)printf '#!/bin/sh\nexec %s -B %s/lab/lab.py --bin %s --out %s "$$@"\n' '$(PYTHON)' '$(CURDIR)' \
 	    '$(abspath $(O))' '$(abspath $(BUILD))/lab' >$@ && chmod +x $@
 
-# A system call that valgrind lacks: see tests/aid/openat2.c.
-$(O)/openat2.so: tests/aid/openat2.c Makefile
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(FLAGS) $(HOSTED) -fPIC -shared -Wl,-z,relro,-z,now -o $@ $<
-
-# A test program's own linker flags are in NAME.ldflags in its folder (the fault seam: -Wl,--wrap=...).
-test_link = $(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(call content,$*.ldflags) $(LDLIBS)
-$(UNIT): $(O)/%: $(O)/%.o $(call objects,$(UNIT_AID)) $(LIB) $(wildcard tests/unit/*.ldflags)
-	$(call say,LINK,$@)
-	$(test_link) -lcmocka
-
-$(SIM): $(O)/%: $(O)/%.o $(call objects,$(SIM_AID)) $(LIB) $(wildcard tests/sim/*.ldflags)
-	$(call say,LINK,$@)
-	$(test_link) -lcmocka
-
-# The unit tests of server/site.c, run against the kernel's site instead.
-$(TWIN): $(O)/tests/kernel/%: $(O)/tests/unit/%.o $(O)/tests/kernel/site_twin.o $(call objects,$(UNIT_AID)) $(LIB)
-	$(call say,LINK,$@)
-	$(test_link) -lcmocka
-
-$(TWIN_CACHE): %: %.o $(O)/tests/kernel/site_twin.o $(LIB)
-	$(call say,LINK,$@)
-	$(test_link) -lcmocka -lz
-
-.PHONY: twins
-twins: $(TWIN) $(TWIN_CACHE)
-
-# libFuzzer brings its own main(); every other compiler gets ours.
-$(FUZZ): $(O)/%: $(O)/%.o $(call objects,$(FUZZ_AID) $(if $(filter fuzz,$(MODE)),,$(FUZZ_MAIN))) $(LIB)
-	$(call say,LINK,$@)
-	$(test_link)
-
-.PHONY: fuzz-programs
-fuzz-programs: $(FUZZ)
+# How the test programs are linked; a tree without tests builds all the same.
+include $(wildcard tests/programs.mk)
 
 # The system calls of the target machine.
 $(G)/system_calls.h: Makefile

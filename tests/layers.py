@@ -3,7 +3,7 @@
 
 A job is a function that gets a Layer, builds what it needs with make, starts programs through it and notes every
 test by name.  C programs report through cmocka's messages, the wire tests through JUnit XML, all others are one test
-each.  plan() at the end is the list.
+each.  plan.py has the list.
 """
 import ctypes
 import functools
@@ -21,8 +21,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "wire"))
 import engines  # noqa: E402
-import guests  # noqa: E402
-import models  # noqa: E402
 from layer import CPUS, SEATS, Layer, seats, side_by_side  # noqa: E402
 from lib import arrangements  # noqa: E402
 from reports import ended, junit, note_pytest  # noqa: E402
@@ -232,34 +230,42 @@ def tool(name, many, mode, places):
 
 # --- Other layers -----------------------------------------------------------------------------------------
 
-def fuzz(layer):
-    """Each target twice: our own driver replays the corpus and mutates it blindly, libFuzzer then looks for more."""
-    names = [os.path.basename(src)[:-2] for src in sorted(glob.glob("tests/fuzz/*.c"))
-             if not src.endswith("/main.c") and
-             re.search(r"^int LLVMFuzzerTestOneInput\b", open(src).read(), re.M)]
-    clang = shutil.which("clang") is not None
-    layer.make("fuzz-programs", MODE="asan")
-    if clang:
-        layer.make("fuzz-programs", MODE="fuzz", CC="clang")
-    seconds = max(2, FUZZ_SECONDS * CPUS // max(1, len(names)))
+def targets():
+    return [os.path.basename(src)[:-2] for src in sorted(glob.glob("tests/fuzz/*.c"))
+            if not src.endswith("/main.c") and re.search(r"^int LLVMFuzzerTestOneInput\b", open(src).read(), re.M)]
 
+
+def fuzzed(layer, seconds, alone, clang):
+    """Each target: our own driver replays the corpus and mutates it blindly, libFuzzer then looks for more."""
     def one(name):
         work = f"{layer.build}/fuzz/found/{name}"
         os.makedirs(work, exist_ok=True)
         given = [f"-artifact_prefix={work}-"]
         given += [f"-dict=tests/fuzz/{name}.dict"] if os.path.exists(f"tests/fuzz/{name}.dict") else []
         corpus = [f"tests/fuzz/corpus/{name}"] if os.path.isdir(f"tests/fuzz/corpus/{name}") else []
-        alone = 2 if clang else seconds
         layer.single(f"{name}: corpus, and {alone} s blindly",
                      [f"{layer.build}/asan/tests/fuzz/{name}", f"-max_total_time={alone}", *given, *corpus], 300)
-        if not clang:
-            layer.skip(f"{name}: libFuzzer", "clang is not installed")
-            return
-        layer.single(f"{name}: libFuzzer for {seconds} s",
-                     [f"{layer.build}/fuzz/tests/fuzz/{name}", f"-max_total_time={seconds}", "-timeout=25",
-                      "-rss_limit_mb=1024", "-print_final_stats=1", *given, work, *corpus], seconds + 120)
+        if clang:
+            layer.single(f"{name}: libFuzzer for {seconds} s",
+                         [f"{layer.build}/fuzz/tests/fuzz/{name}", f"-max_total_time={seconds}", "-timeout=25",
+                          "-rss_limit_mb=1024", "-print_final_stats=1", *given, work, *corpus], seconds + 120)
+    layer.make("fuzz-programs", MODE="asan")
     with ThreadPoolExecutor(CPUS) as pool:
-        list(pool.map(one, names))
+        list(pool.map(one, targets()))
+
+
+def corpora(layer):
+    fuzzed(layer, 0, 1, clang=False)
+
+
+def fuzz(layer):
+    seconds = max(2, FUZZ_SECONDS * CPUS // len(targets()))
+    clang = shutil.which("clang") is not None
+    if clang:
+        layer.make("fuzz-programs", MODE="fuzz", CC="clang")
+    else:
+        layer.skip("libFuzzer", "clang is not installed")
+    fuzzed(layer, seconds, 2 if clang else seconds, clang)
 
 
 # shows S25
@@ -370,67 +376,3 @@ def coverage(build):
                               stdin=subprocess.DEVNULL)
     return 1 if layer.failed else 0
 
-
-PLANS = ("quick", "check", "kernel", "debug-kernel")  # a layer belongs to some of them
-# Engines that run every wire test: one that blocks, and the default one, which never does.  The others leave out what is marked
-# any_engine, because it asks nothing new of them; so do all arrangements of workers.  asan has it on a third engine.
-IN_FULL = ("pool", "uring")
-OWN, OWN_CORE = "not any_engine", "core and not any_engine"
-ASAN = {"epoll": None, "pool": OWN}  # the others: OWN_CORE
-
-
-def tsan():
-    """{engine: arrangement} where threads meet: those that an engine makes, and the workers of ALL loops."""
-    for engine in engines.rows():
-        if engine.thread_pool or engine.serves and not engine.forks and not engine.workers_may_be_threads:
-            yield engine.name, None
-        elif engine.name in arrangements.ALL:
-            yield engine.name, (engine.name, "2 thread", "--workers 2")
-
-
-# Every engine meets every fault under asan, and every item its queue; valgrind adds reads of uninitialized memory, which
-# concern the sessions.
-VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)], "queue": QUICK["queue"]}
-
-
-# shows D04, D09, S15, S23, S35
-def plan():
-    """(name, its plans, job) in the order of starting, as far as there are seats: cheap and telling layers first."""
-    unit = [src for src in glob.glob("tests/unit/*.c") if not os.path.basename(src).startswith("split")]
-    c_tests = ("tests/unit/*.c", "tests/sim/*.c")
-    both, check = ("quick", "check"), ("check",)
-    rows = [("shape", both, seats(SEATS // 2, shape)),
-            ("unit", both, seats(HALF, c_programs("debug", *unit))),
-            ("split", both, seats(1, c_programs("debug", "tests/unit/split*.c"))),
-            ("sim", both, seats(HALF, c_programs("debug", "tests/sim/*.c"))),
-            ("make", both, seats(CPUS, made)),
-            ("wire core", ("quick",), wire("epoll", WIRES, "debug", "core")),
-            ("models", check, seats(CPUS, models.layer)),
-            ("package", check, seats(CPUS, package)),
-            ("kernel", check, seats(guests.SEATS, kernel)),
-            *guests.rows(),
-            ("arm64", check, seats(1, arm64))]
-    names = engine_names()
-    rows += [(f"wire {engine}", check, wire(engine, WIRES, marks=None if engine in IN_FULL else OWN)) for engine in names]
-    rows += [("load", check, tool("load", WIRES, "release", ROOMY)),
-             ("lab", check, seats(HALF, lab)),
-             ("guest", check, seats(guests.SEATS, guest)),
-             ("drop", check, tool("drop", WIRES, "release", HALF)), ("trace", check, tool("trace", CPUS, "release", HALF)),
-             ("soak", check, seats(HALF, soak)),
-             ("asan", check, seats(ROOMY, c_programs("asan", *c_tests, parts=SANITIZED))),
-             ("asan load", check, tool("load", WIRES, "asan", ROOMY)), ("asan drop", check, tool("drop", CPUS, "asan", CPUS)),
-             ("asan trace", check, tool("trace", CPUS, "asan", HALF))]
-    rows += [(f"asan wire {engine}", check, wire(engine, WIRES, "asan", ASAN[engine])) for engine in names if engine in ASAN]
-    rows += [("tsan", check, seats(ROOMY, c_programs("tsan", *c_tests, parts=SANITIZED, timeout_s=600))),
-             ("tsan load", check, tool("load", WIRES, "tsan", ROOMY)),
-             ("valgrind", check, seats(ROOMY, under_valgrind(c_programs("debug", *c_tests, prefix=VALGRIND, timeout_s=600,
-                                                                        parts=VALGRIND_PARTS))))]
-    # The layers below take the seats that those above leave free.
-    rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], 1, marks=OWN_CORE, arranged=row)) for row in arrangements.rows()]
-    rows += [(f"asan wire {engine}", check, wire(engine, CPUS, "asan", OWN_CORE)) for engine in names if engine not in ASAN]
-    # The sanitizer loses track of threads after a fork with many; what a crowd of two may hold is not tested with epoll here.
-    rows += [(f"tsan wire {engine}", check, wire(engine, CPUS, "tsan", f"{OWN_CORE} and not processes", arranged=row))
-             for engine, row in tsan()]
-    rows += [("valgrind wire naive", check, under_valgrind(wire("naive", CPUS, "debug", "core", prefix=VALGRIND))),
-             ("fuzz", check, fuzz)]
-    return rows

@@ -9,7 +9,7 @@ The head of a model declares its planted bugs:
     spin:ltl NAME                                  a property for runs without end, checked with weak fairness
 
 Without a bug the model must be verified, every statement reached; with -DNAME Spin must find the bug.  A comment that
-names PATH function() must name a function that is defined there.  `make check` runs all of it as the layer models.
+names PATH function() must name a function that is defined there.  `make check-all` runs all of it as the layer models.
 """
 import dataclasses
 import glob
@@ -165,7 +165,7 @@ def results(names=()):
 
 
 def layer(one):
-    """The layer of `make check`."""
+    """The layer of `make check-all`."""
     if reason := missing_tool():
         one.skip("models", reason)
         return

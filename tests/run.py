@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""run.py - every test there is, in layers, with totals: what `make check`, `quick`, `check-kernel` and `coverage` call.
+"""run.py - every test there is, in layers, with totals: what `make check`, `quick`, `coverage` and so on call.
 
 One line per layer: LAYER: N passed, N failed, N skipped (T s, T s of processor).  Layers that leave room for others run
 side by side (layer.py).  Then come the tests that failed beside others and passed alone, the skipped tests
@@ -19,6 +19,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 import layers  # noqa: E402
+import plan as plans  # noqa: E402
 from layer import SEATS, Layer, side_by_side  # noqa: E402
 
 
@@ -68,7 +69,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--build", default="build", help="where things are made (build)")
     parser.add_argument("--quick", action="store_true", help="the part that takes less than a minute")
-    parser.add_argument("--plan", choices=layers.PLANS, default="check", help="which of them (check)")
+    parser.add_argument("--plan", choices=plans.PLANS, default="check", help="which of them (check)")
     parser.add_argument("--coverage", action="store_true", help="how much of core/ the C tests reach")
     parser.add_argument("--only", metavar="PATTERN", help="layers whose name has it, as in '^wire (epoll|pool)$'")
     parser.add_argument("--seats", type=int, default=SEATS, metavar="N",
@@ -81,7 +82,7 @@ def main():
     if opt.coverage:
         return layers.coverage(opt.build)
     plan = "quick" if opt.quick else opt.plan
-    todo = [(name, job) for name, wanted_by, job in layers.plan()
+    todo = [(name, job) for name, wanted_by, job in plans.plan()
             if (re.search(opt.only, name) if opt.only else plan in wanted_by)]
     if opt.list:
         print("\n".join(name for name, _ in todo))

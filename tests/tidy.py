@@ -60,7 +60,7 @@ def kind_of(path, first):
         return PYTHON
     if name.endswith(".sh") or first.startswith("#!/bin/"):
         return SHELL
-    if name in ("Makefile", "Kbuild"):
+    if name in ("Makefile", "Kbuild") or name.endswith(".mk"):
         return MAKE
     return MARKDOWN if name.endswith(".md") else None
 

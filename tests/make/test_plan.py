@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What `make check` runs: each wire test on each engine, or on two of them where the engine makes no difference."""
+"""`make check-all` runs each wire test on each engine, or on two of them where the engine makes no difference; `make check` runs
+each on one engine, and the core cases on each."""
 import ast
 import glob
 import itertools
@@ -8,6 +9,7 @@ import os
 import subprocess
 
 import layers
+import plan
 import pytest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -16,27 +18,37 @@ MARKS = ("any_engine", "core", "long", "processes")  # a layer may choose by the
 ASKS_ENGINE = {"ENGINE", "engine_row", "is_loop", "workers_may_be_threads", "capacity"}
 
 
-def engines_of(marks):
-    """The engines of the release build whose layer in the plan runs a test with these marks."""
+def engines_of(marks, wanted_by):
+    """The engines of the release build whose layer in that plan runs a test with these marks."""
     found = set()
-    for _, plans, job in layers.plan():
+    for _, plans, job in plan.plan():
         engine, mode, wanted = getattr(job, "whole", None) or ("", "", "")
-        if "check" in plans and mode == "release" and eval(wanted or "True", {name: name in marks for name in MARKS}):
+        if wanted_by in plans and mode == "release" and eval(wanted or "True", {name: name in marks for name in MARKS}):
             found.add(engine)
     return found
 
 
 @pytest.mark.parametrize("marks", [marks for count in range(len(MARKS) + 1) for marks in itertools.combinations(MARKS, count)])
-def test_each_wire_test_is_in_the_plan(marks):
-    wanted = layers.IN_FULL if "any_engine" in marks else layers.engine_names()
-    assert engines_of(marks) == set(wanted)
+def test_each_wire_test_is_in_the_plans(marks):
+    wanted = plan.IN_FULL if "any_engine" in marks else layers.engine_names()
+    assert engines_of(marks, "all") == set(wanted)
+    assert engines_of(marks, "check") & {"uring"}
+    if "core" in marks and "any_engine" not in marks and "long" not in marks:
+        assert engines_of(marks, "check") == set(wanted)
+
+
+def test_each_arrangement_is_in_the_plans():
+    names = [name for name, _, _ in plan.plan()]
+    assert len(set(names)) == len(names)
+    for engine, name in plan.CHECK_ARRANGED:
+        assert [plans for found, plans, _ in plan.plan() if found == f"wire {engine} {name}"] == [("check", "all")]
 
 
 def test_the_two_differ():
     """One of the engines that run everything may block, and the other never does."""
     rung = os.path.join(os.environ["RUNG_BUILD"], "debug", "rung")
     out = subprocess.run([rung, "engines", "--json"], stdout=subprocess.PIPE, timeout=60, check=True).stdout
-    assert {row["may_block"] for row in json.loads(out) if row["name"] in layers.IN_FULL} == {True, False}
+    assert {row["may_block"] for row in json.loads(out) if row["name"] in plan.IN_FULL} == {True, False}
 
 
 def marked(tree):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Ways to run each engine other than with one worker that sends as it chooses: (engine, name, options).
 
-`make check` runs FILES' core cases once for each row; conftest.py and server.py take the options from RUNG_ARGS.
+`make check-all` runs FILES' core cases once for each row, `make check` for some (plan.py); conftest.py and server.py take the options from RUNG_ARGS.
 These cases notice when connections are mixed up: order, cuts, resets, crowds, changes, the end.
 """
 
