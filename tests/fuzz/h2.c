@@ -21,7 +21,7 @@ static const char opening[] = H2_PREFACE "\0\0\0\4\0\0\0\0";
 
 static void check(const struct h2_world *w)
 {
-    struct conn_out out = conn_out(w->c);
+    struct conn_out out = conn_out(w->h.c);
     uint64_t bytes = 0;
 
     for (unsigned i = 0; i < out.count; i++) {
@@ -29,13 +29,13 @@ static void check(const struct h2_world *w)
         bytes += out.seg[i].len;
     }
     must(bytes <= OUTQ_BYTES);
-    must(w->fake->n.allocs - w->fake->n.frees <= HELD_MAX);
+    must(w->h.fake->n.allocs - w->h.fake->n.frees <= HELD_MAX);
 }
 
 /* Lets out what there is, as far as the world likes. */
 static void drain(struct h2_world *w, unsigned sends)
 {
-    for (; w->c->want == CONN_SEND && sends; sends--) {
+    for (; w->h.c->want == CONN_SEND && sends; sends--) {
         h2_world_take(w);
         check(w);
     }
@@ -52,14 +52,14 @@ static void feed(struct h2_world *w, const char *bytes, size_t n, const uint8_t 
             return;
         part = n - at < most ? n - at : most;
         part = part < RECV_BYTES_MAX ? part : RECV_BYTES_MAX;
-        conn_feed(w->c, bytes + at, part, w->loop.now_ms);
-        must(!w->c->in);
+        conn_feed(w->h.c, bytes + at, part, w->h.loop.now_ms);
+        must(!w->h.c->in);
         check(w);
         drain(w, control[3] % 4);
-        w->loop.now_ms += control[4] > 200 ? control[4] * 10u : 0;
-        if (w->fake->job && control[5] & 1)
+        w->h.loop.now_ms += control[4] > 200 ? control[4] * 10u : 0;
+        if (w->h.fake->job && control[5] & 1)
             h2_world_job_done(w);
-        w->loop.host.closing = control[5] & 2 && at > n / 2;
+        w->h.loop.host.closing = control[5] & 2 && at > n / 2;
     }
 }
 
@@ -71,20 +71,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     w = h2_world_open();
     w->sip = data[2] ? data[2] * 4u : 0;
-    w->fake->fail_alloc = data[6] > 200 ? data[6] - 200u : 0;
-    w->fake->fail_find = data[7] > 200 ? data[7] - 200u : 0;
+    w->h.fake->fail_alloc = data[6] > 200 ? data[6] - 200u : 0;
+    w->h.fake->fail_find = data[7] > 200 ? data[7] - 200u : 0;
     feed(w, opening, sizeof(opening), data); /* with its NUL: the last byte of a stream's number */
     feed(w, (const char *)data + CONTROL, size - CONTROL, data);
     drain(w, SENDS_MAX);
-    if (w->fake->job)
+    if (w->h.fake->job)
         h2_world_job_done(w);
     drain(w, SENDS_MAX);
-    if (w->c->want == CONN_RECV && data[5] & 4)
-        (void)conn_leave(w->c, w->loop.now_ms);
-    else if (w->c->want == CONN_RECV)
-        conn_feed(w->c, NULL, 0, w->loop.now_ms);
+    if (w->h.c->want == CONN_RECV && data[5] & 4)
+        (void)conn_leave(w->h.c, w->h.loop.now_ms);
+    else if (w->h.c->want == CONN_RECV)
+        conn_feed(w->h.c, NULL, 0, w->h.loop.now_ms);
     drain(w, SENDS_MAX);
-    must(w->c->want != CONN_SEND);
+    must(w->h.c->want != CONN_SEND);
     h2_world_close(w);
     return 0;
 }

@@ -7,7 +7,7 @@
 
 static void ask_some(void)
 {
-    unsigned before = w->fake->n.complete;
+    unsigned before = w->h.fake->n.complete;
     int32_t id[6];
 
     id[0] = ask("GET", "/p13", 0);
@@ -23,11 +23,11 @@ static void ask_some(void)
     assert_got(id[3], 200, 200000);
     assert_int_equal(of(id[4])->status, 405);
     assert_got(id[5], 200, 5000);
-    assert_int_equal(w->fake->n.complete - before, 6);
-    assert_int_equal(w->c->want, CONN_RECV);
-    assert_true(conn_idle(w->c));
-    assert_null(w->c->out);
-    assert_null(w->c->in);
+    assert_int_equal(w->h.fake->n.complete - before, 6);
+    assert_int_equal(w->h.c->want, CONN_RECV);
+    assert_true(conn_idle(w->h.c));
+    assert_null(w->h.c->out);
+    assert_null(w->h.c->in);
 }
 
 static void cut_and_sipped(void **state)
@@ -87,9 +87,9 @@ static void windows_that_stay_shut_hold_bounded_memory(void **state)
     for (unsigned i = 0; i < 100; i++)
         ask("GET", "/p10000", 0);
     run();
-    held = w->fake->n.allocs - w->fake->n.frees;
+    held = w->h.fake->n.allocs - w->h.fake->n.frees;
     assert_int_equal(held, 32); /* send queues of streams at work; the connection's is freed */
-    assert_int_equal(w->c->want, CONN_RECV);
+    assert_int_equal(w->h.c->want, CONN_RECV);
     end();
 }
 
@@ -103,16 +103,17 @@ static void others_go_on(void **state)
     begin(65535, true);
     late = ask("GET", "/w10", 0);
     run();
-    assert_non_null(w->fake->job);
-    assert_int_equal(w->c->want, CONN_RECV);
+    assert_non_null(w->h.fake->job);
+    assert_int_equal(w->h.c->want, CONN_RECV);
     other = ask("GET", "/p5000", 0);
     run();
     assert_got(other, 200, 5000);
     assert_int_equal(of(late)->closed, 0);
-    assert_false(conn_overdue(w->c, w->c->sent, w->loop.now_ms + 1000000)); /* the host's delay */
+    /* The delay is the host's. */
+    assert_false(conn_overdue(w->h.c, w->h.c->sent, w->h.loop.now_ms + 1000000));
     h2_world_job_done(w);
     run();
-    if (w->fake->job) /* asked for twice, as fake.h has it */
+    if (w->h.fake->job) /* asked for twice, as fake.h has it */
         h2_world_job_done(w);
     run();
     assert_got(late, 200, 10);
@@ -134,16 +135,16 @@ static void woken_while_sending(void **state)
         ssize_t n = nghttp2_session_mem_send(client.session, &bytes);
 
         if (n > 0)
-            conn_feed(w->c, (const char *)bytes, (size_t)n, w->loop.now_ms);
-        if (w->c->want == CONN_SEND)
+            conn_feed(w->h.c, (const char *)bytes, (size_t)n, w->h.loop.now_ms);
+        if (w->h.c->want == CONN_SEND)
             h2_world_take(w);
     }
-    assert_int_equal(w->c->want, CONN_SEND);
-    assert_non_null(w->fake->job);
+    assert_int_equal(w->h.c->want, CONN_SEND);
+    assert_non_null(w->h.fake->job);
     h2_world_job_done(w);
-    assert_int_equal(w->c->want, CONN_SEND);
+    assert_int_equal(w->h.c->want, CONN_SEND);
     run();
-    if (w->fake->job) /* asked for twice, as fake.h has it */
+    if (w->h.fake->job) /* asked for twice, as fake.h has it */
         h2_world_job_done(w);
     run();
     assert_got(large, 200, 65000);
@@ -161,9 +162,9 @@ static void reset_while_it_waits(void **state)
     run();
     must(!nghttp2_submit_rst_stream(client.session, 0, late, NGHTTP2_CANCEL));
     run();
-    assert_null(w->fake->job);
-    assert_int_equal(w->fake->n.forgets, 1);
-    assert_true(conn_idle(w->c));
+    assert_null(w->h.fake->job);
+    assert_int_equal(w->h.fake->n.forgets, 1);
+    assert_true(conn_idle(w->h.c));
     end();
 }
 
@@ -177,15 +178,15 @@ static void no_memory(void **state)
     (void)state;
     do {
         begin(65535, true);
-        w->fake->fail_alloc = n++;
+        w->h.fake->fail_alloc = n++;
         ask("GET", "/p13", 0);
         ask("GET", "/p100000", 0);
         ask("GET", "/w10", 0);
         run();
-        if (w->fake->job)
+        if (w->h.fake->job)
             h2_world_job_done(w);
         run();
-        refused = w->fake->n.allocs >= w->fake->fail_alloc;
+        refused = w->h.fake->n.allocs >= w->h.fake->fail_alloc;
         end();
     } while (refused);
     assert_true(n > 5);

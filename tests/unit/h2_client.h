@@ -10,7 +10,7 @@
 #include <nghttp2/nghttp2.h>
 #include "../h2_world.h"
 
-enum { STREAMS_MAX = 128, START = H2_WORLD_START };
+enum { STREAMS_MAX = 128, START = HOSTED_START };
 
 /* What the client knows of a stream, by its number: 1, 3, 5. */
 struct asked {
@@ -158,11 +158,11 @@ static inline void run(void)
         for (size_t at = 0, part; at < (size_t)n && h2_world_listens(w); at += part) {
             part = cut && cut < (size_t)n - at ? cut : (size_t)n - at;
             part = part < RECV_BYTES_MAX ? part : RECV_BYTES_MAX;
-            conn_feed(w->c, (const char *)bytes + at, part, w->loop.now_ms);
-            while (w->c->want == CONN_SEND && !conn_glances(w->c))
+            conn_feed(w->h.c, (const char *)bytes + at, part, w->h.loop.now_ms);
+            while (w->h.c->want == CONN_SEND && !conn_glances(w->h.c))
                 h2_world_take(w);
         }
-        if (w->c->want == CONN_SEND)
+        if (w->h.c->want == CONN_SEND)
             h2_world_take(w);
         else if (!n)
             return;

@@ -6,8 +6,8 @@
 
 static bool overdue_at(uint64_t ms)
 {
-    w->loop.now_ms = ms;
-    return conn_overdue(w->c, w->c->sent, ms);
+    w->h.loop.now_ms = ms;
+    return conn_overdue(w->h.c, w->h.c->sent, ms);
 }
 
 static void idle(void **state)
@@ -16,15 +16,15 @@ static void idle(void **state)
 
     (void)state;
     begin(65535, true);
-    idle_ms = w->c->host->idle_ms;
-    w->loop.now_ms = START + 50;
+    idle_ms = w->h.c->host->idle_ms;
+    w->h.loop.now_ms = START + 50;
     ask("GET", "/p13", 0);
     run();
-    assert_int_equal(w->c->deadline_ms, START + 50 + idle_ms);
-    w->loop.now_ms = START + 100;
+    assert_int_equal(w->h.c->deadline_ms, START + 50 + idle_ms);
+    w->h.loop.now_ms = START + 100;
     must(!nghttp2_submit_ping(client.session, 0, NULL));
     run(); /* brings nothing */
-    assert_int_equal(w->c->deadline_ms, START + 50 + idle_ms);
+    assert_int_equal(w->h.c->deadline_ms, START + 50 + idle_ms);
     assert_false(overdue_at(START + 50 + idle_ms - 1));
     assert_true(overdue_at(START + 50 + idle_ms));
     end();
@@ -36,28 +36,28 @@ static void a_part_has_a_head_s_time(void **state)
 
     (void)state;
     begin(65535, true);
-    head_ms = w->c->host->head_ms;
-    w->loop.now_ms = START + 5;
-    conn_feed(w->c, H2_PREFACE, 10, START + 5);
-    while (w->c->want == CONN_SEND)
+    head_ms = w->h.c->host->head_ms;
+    w->h.loop.now_ms = START + 5;
+    conn_feed(w->h.c, H2_PREFACE, 10, START + 5);
+    while (w->h.c->want == CONN_SEND)
         h2_world_take(w); /* SETTINGS */
-    assert_false(conn_idle(w->c));
-    assert_int_equal(w->c->deadline_ms, START + 5 + head_ms);
+    assert_false(conn_idle(w->h.c));
+    assert_int_equal(w->h.c->deadline_ms, START + 5 + head_ms);
     end();
 
     begin(65535, true);
     run();
-    w->loop.now_ms = START + 7;
-    conn_feed(w->c, "\0\0\x08\x06", 4, START + 7); /* half a head of PING */
-    assert_false(conn_idle(w->c));
-    assert_int_equal(w->c->deadline_ms, START + 7 + head_ms);
-    w->loop.now_ms = START + 1000;
-    conn_feed(w->c, "\0\0\0\0\0xxx", 8, START + 1000);
-    assert_int_equal(w->c->deadline_ms, START + 7 + head_ms);
-    conn_feed(w->c, "xxxxx", 5, START + 1000);
-    while (w->c->want == CONN_SEND)
+    w->h.loop.now_ms = START + 7;
+    conn_feed(w->h.c, "\0\0\x08\x06", 4, START + 7); /* half a head of PING */
+    assert_false(conn_idle(w->h.c));
+    assert_int_equal(w->h.c->deadline_ms, START + 7 + head_ms);
+    w->h.loop.now_ms = START + 1000;
+    conn_feed(w->h.c, "\0\0\0\0\0xxx", 8, START + 1000);
+    assert_int_equal(w->h.c->deadline_ms, START + 7 + head_ms);
+    conn_feed(w->h.c, "xxxxx", 5, START + 1000);
+    while (w->h.c->want == CONN_SEND)
         h2_world_take(w);
-    assert_true(conn_idle(w->c));
+    assert_true(conn_idle(w->h.c));
     end();
 }
 
@@ -69,22 +69,22 @@ static void a_shut_window(void **state)
 
     (void)state;
     begin(0, true);
-    send_ms = w->c->host->send_ms;
+    send_ms = w->h.c->host->send_ms;
     stuck = ask("GET", "/p5000", 0);
     run();
-    assert_int_equal(w->c->deadline_ms, START + send_ms + 500);
-    w->loop.now_ms = START + send_ms - 1;
+    assert_int_equal(w->h.c->deadline_ms, START + send_ms + 500);
+    w->h.loop.now_ms = START + send_ms - 1;
     other = ask("GET", "/p0", 0);
     run();
     assert_got(other, 200, 0);
     assert_int_equal(of(stuck)->closed, 0);
-    w->loop.now_ms = START + send_ms + 100; /* looked at ten times a second */
+    w->h.loop.now_ms = START + send_ms + 100; /* looked at ten times a second */
     other = ask("GET", "/p0", 0);
     run();
     assert_got(other, 200, 0);
     assert_int_equal(of(stuck)->closed, 1);
     assert_int_equal(of(stuck)->code, NGHTTP2_CANCEL);
-    assert_int_equal(w->fake->n.complete, 2);
+    assert_int_equal(w->h.fake->n.complete, 2);
     end();
 
     begin(0, true); /* without other use the connection ends */
@@ -102,12 +102,12 @@ static void a_body_that_stays_away(void **state)
 
     (void)state;
     begin(65535, true);
-    send_ms = w->c->host->send_ms;
+    send_ms = w->h.c->host->send_ms;
     stuck = ask("GET", "/p1", -1);
     run();
-    assert_true(conn_reads_body(w->c));
-    assert_int_equal(w->c->deadline_ms, START + send_ms);
-    w->loop.now_ms = START + send_ms + 100;
+    assert_true(conn_reads_body(w->h.c));
+    assert_int_equal(w->h.c->deadline_ms, START + send_ms);
+    w->h.loop.now_ms = START + send_ms + 100;
     other = ask("GET", "/p13", 0);
     run();
     assert_got(other, 200, 13);
@@ -125,23 +125,23 @@ static void the_server_stops(void **state)
     begin(65535, false);
     large = ask("GET", "/p100000", 0);
     run(); /* until its window is shut */
-    w->loop.host.closing = true;
+    w->h.loop.host.closing = true;
     late = ask("GET", "/p13", 0);
     run();
     assert_int_equal(client.goaways, 1);
     assert_int_equal(client.last, INT32_MAX);
     assert_int_equal(of(late)->status, 200); /* asked for before the client could know */
-    w->loop.now_ms += 250;
+    w->h.loop.now_ms += 250;
     must(!nghttp2_submit_window_update(client.session, 0, 0, 1 << 20));
     run();
     assert_int_equal(client.goaways, 2);
     assert_int_equal(client.last, late);
-    assert_int_equal(w->c->want, CONN_RECV);
+    assert_int_equal(w->h.c->want, CONN_RECV);
     must(!nghttp2_submit_window_update(client.session, 0, large, 1 << 20));
     must(!nghttp2_submit_window_update(client.session, 0, late, 1 << 20));
     run();
     assert_got(large, 200, 100000);
-    assert_int_equal(w->c->want, CONN_LINGER);
+    assert_int_equal(w->h.c->want, CONN_LINGER);
     end();
 }
 
@@ -153,7 +153,7 @@ static void last_words(void **state)
     begin(65535, true);
     id = ask("GET", "/p13", 0);
     run();
-    assert_true(conn_leave(w->c, w->loop.now_ms));
+    assert_true(conn_leave(w->h.c, w->h.loop.now_ms));
     h2_world_take(w);
     assert_int_equal(client.goaways, 1);
     assert_int_equal(client.last, id);
@@ -163,7 +163,7 @@ static void last_words(void **state)
     begin(0, true); /* not while an answer is owed */
     ask("GET", "/p13", 0);
     run();
-    assert_false(conn_leave(w->c, w->loop.now_ms));
+    assert_false(conn_leave(w->h.c, w->h.loop.now_ms));
     end();
 }
 
@@ -175,8 +175,8 @@ static void the_client_ends(void **state)
     begin(65535, true);
     id = ask("GET", "/p13", 0);
     run();
-    conn_feed(w->c, NULL, 0, w->loop.now_ms);
-    assert_int_equal(w->c->want, CONN_CLOSE);
+    conn_feed(w->h.c, NULL, 0, w->h.loop.now_ms);
+    assert_int_equal(w->h.c->want, CONN_CLOSE);
     assert_got(id, 200, 13);
     end();
 }
@@ -186,13 +186,13 @@ static void nonsense(void **state)
 {
     (void)state;
     begin(65535, true);
-    conn_feed(w->c, "GET / HTTP/1.1\r\n\r\n", 18, START);
-    assert_int_equal(w->c->want, CONN_SEND);
-    while (w->c->want == CONN_SEND)
+    conn_feed(w->h.c, "GET / HTTP/1.1\r\n\r\n", 18, START);
+    assert_int_equal(w->h.c->want, CONN_SEND);
+    while (w->h.c->want == CONN_SEND)
         h2_world_take(w);
     assert_int_equal(client.goaways, 1);
     assert_int_equal(client.code, NGHTTP2_PROTOCOL_ERROR);
-    assert_int_equal(w->c->want, CONN_LINGER);
+    assert_int_equal(w->h.c->want, CONN_LINGER);
     end();
 }
 

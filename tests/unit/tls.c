@@ -47,10 +47,10 @@ static void compare(const char *talk, size_t cut, size_t sip, size_t most)
     assert_int_equal(o->len, len);
     assert_memory_equal(o->plain, text, len);
     assert_true(o->said_end && !o->said_bad);
-    assert_int_equal(o->c->want, CONN_CLOSE);
-    assert_false(conn_unfinished(o->c));
+    assert_int_equal(o->h.c->want, CONN_CLOSE);
+    assert_false(conn_unfinished(o->h.c));
     assert_true(o->most <= OUTQ_BYTES);
-    assert_int_equal(o->fake->n.complete, o->fake->n.answers);
+    assert_int_equal(o->h.fake->n.complete, o->h.fake->n.answers);
     one_close(o);
     free(text);
 }
@@ -92,10 +92,10 @@ static void an_idle_one_holds_no_queue(void **state)
     (void)state;
     one_handshake(o);
     one_asks(o, talks[1], 100);
-    assert_true(conn_idle(o->c));
-    assert_null(o->c->out);
-    assert_null(o->c->in);
-    assert_int_equal(o->fake->n.allocs - o->fake->n.frees, 1); /* its state */
+    assert_true(conn_idle(o->h.c));
+    assert_null(o->h.c->out);
+    assert_null(o->h.c->in);
+    assert_int_equal(o->h.fake->n.allocs - o->h.fake->n.frees, 1); /* its state */
     one_close(o);
 }
 
@@ -124,7 +124,7 @@ static void half_a_request_cut_short(void **state)
     one_end(o);
     assert_int_equal(o->len, 0); /* who ended it is not known */
     assert_false(o->said_end || o->said_bad);
-    assert_int_equal(o->c->want, CONN_CLOSE);
+    assert_int_equal(o->h.c->want, CONN_CLOSE);
     one_close(o);
 }
 
@@ -137,7 +137,7 @@ static void an_idle_one_is_cut_short(void **state)
     one_asks(o, talks[0], 100);
     one_end(o);
     assert_true(o->said_end);
-    assert_int_equal(o->c->want, CONN_CLOSE);
+    assert_int_equal(o->h.c->want, CONN_CLOSE);
     one_close(o);
 }
 
@@ -154,7 +154,7 @@ static void a_handshake_is_cut_short(void **state)
             one_feed(o, "\x16\3", 2);
         one_end(o);
         assert_false(o->said_end || o->said_bad);
-        assert_int_equal(o->c->want, CONN_CLOSE);
+        assert_int_equal(o->h.c->want, CONN_CLOSE);
         one_close(o);
     }
 }
@@ -170,7 +170,7 @@ static void a_forged_record(void **state)
     one_handshake(o);
     one_feed(o, rec, n);
     assert_true(o->said_bad && !o->said_end);
-    assert_int_equal(o->c->want, CONN_LINGER); /* the alert must arrive */
+    assert_int_equal(o->h.c->want, CONN_LINGER); /* the alert must arrive */
     one_close(o);
 }
 
@@ -185,8 +185,8 @@ static void an_answer_that_cannot_go_on(void **state)
     one_asks(o, talks[4], 100);
     assert_true(o->len >= 3 * TLS_RECORD_BYTES); /* what was made before has been sent */
     assert_false(o->said_end);
-    assert_int_equal(o->c->want, CONN_CLOSE);
-    assert_true(conn_unfinished(o->c));
+    assert_int_equal(o->h.c->want, CONN_CLOSE);
+    assert_true(conn_unfinished(o->h.c));
     one_close(o);
 }
 
@@ -199,10 +199,10 @@ static void the_peer_goes(void **state)
         size_t n = fake_record(rec, FAKE_DATA, talks[2], strlen(talks[2]));
 
         one_handshake(o);
-        conn_feed(o->c, rec, n, START);
-        for (unsigned i = 0; i < takes && o->c->want == CONN_SEND; i++)
+        conn_feed(o->h.c, rec, n, START);
+        for (unsigned i = 0; i < takes && o->h.c->want == CONN_SEND; i++)
             one_take(o);
-        conn_abort(o->c);
+        conn_abort(o->h.c);
         one_close(o); /* all was given back */
     }
 }
@@ -214,7 +214,7 @@ static void feed_keys(struct one *o, size_t bytes)
     while (bytes > 0) {
         size_t n = bytes < 1000 ? bytes : 1000;
 
-        assert_int_equal(o->c->want, CONN_RECV);
+        assert_int_equal(o->h.c->want, CONN_RECV);
         one_says(o, FAKE_KEYS, fake_bytes(), n - FAKE_EXTRA);
         bytes -= n;
     }
@@ -229,10 +229,10 @@ static void records_that_carry_nothing(void **state)
     for (unsigned i = 0; i < 3; i++) { /* a request begins the count again */
         one_asks(o, talks[0], 100);
         feed_keys(o, TLS_BARREN_BYTES_MAX);
-        assert_int_equal(o->c->want, CONN_RECV);
+        assert_int_equal(o->h.c->want, CONN_RECV);
     }
     one_says(o, FAKE_KEYS, "", 0);
-    assert_int_equal(o->c->want, CONN_LINGER);
+    assert_int_equal(o->h.c->want, CONN_LINGER);
     assert_false(o->said_end);
     one_close(o);
 }
@@ -245,11 +245,11 @@ static void memory_fails_in_turn(void **state)
     for (unsigned n = 0; n <= most; n++) { /* at first none fails */
         struct one *o = one_open();
 
-        o->fake->fail_alloc = n;
+        o->h.fake->fail_alloc = n;
         one_handshake(o);
         one_asks(o, talks[1], 11);
         one_end(o);
-        most = n ? most : o->fake->n.allocs;
+        most = n ? most : o->h.fake->n.allocs;
         one_close(o);
     }
     assert_true(most > 8);
@@ -262,7 +262,7 @@ static void a_link_cannot_be_made(void **state)
     (void)state;
     o->store.fail_begin = 1;
     one_says(o, FAKE_HANDSHAKE, "hello", 5);
-    assert_int_equal(o->c->want, CONN_CLOSE);
+    assert_int_equal(o->h.c->want, CONN_CLOSE);
     one_close(o);
 }
 
@@ -275,13 +275,13 @@ static void assert_plain(const char *request, const char *answer)
     struct conn_out out;
 
     for (size_t i = 0; request[i]; i++)
-        if (o->c->want == CONN_RECV)
-            conn_feed(o->c, request + i, 1, START);
-    assert_int_equal(o->c->want, CONN_SEND);
-    out = conn_out(o->c);
+        if (o->h.c->want == CONN_RECV)
+            conn_feed(o->h.c, request + i, 1, START);
+    assert_int_equal(o->h.c->want, CONN_SEND);
+    out = conn_out(o->h.c);
     assert_memory_equal(out.seg[0].bytes, answer, strlen(answer));
-    conn_sent(o->c, out.seg[0].len, START);
-    assert_int_equal(o->c->want, CONN_LINGER);
+    conn_sent(o->h.c, out.seg[0].len, START);
+    assert_int_equal(o->h.c->want, CONN_LINGER);
     assert_int_equal(o->store.begun, 0);
     one_close(o);
 }

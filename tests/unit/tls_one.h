@@ -9,20 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "../../server/inside.h"
 #include "../fake_tls.h"
+#include "../hosted.h"
 
-enum { START = 1000, PLAIN_MAX = 1 << 21 };
+enum { START = HOSTED_START, PLAIN_MAX = 1 << 21 };
 
 struct one {
-    struct fake *fake;
+    struct hosted h;
     struct fake_store store;
     struct tls_setup setup;
-    struct server server;
-    struct worker worker;
-    struct loop loop;
-    struct session session;
-    struct conn *c; /* the session's */
     size_t cut, sip;  /* bytes of a receive, of a send; 0: as many as there are */
     size_t most;      /* shown by conn_out() at once */
     /* What the client received. */
@@ -31,53 +26,6 @@ struct one {
     bool said_end, said_bad;
 };
 
-/* --- The host: fake.h's, with a loop as its context ------------------------------------------- */
-
-static inline struct one *one_of(void *ctx)
-{
-    return (struct one *)(void *)((char *)ctx - offsetof(struct one, loop));
-}
-
-static inline void *one_alloc(void *ctx, size_t bytes)
-{
-    return fake_alloc(one_of(ctx)->fake, bytes);
-}
-
-static inline void one_free(void *ctx, void *mem, size_t bytes)
-{
-    fake_free(one_of(ctx)->fake, mem, bytes);
-}
-
-static inline void one_release(void *ctx, struct source *source)
-{
-    fake_release(one_of(ctx)->fake, source);
-}
-
-static inline void one_answered(void *ctx, void *note, uint64_t body_bytes, bool complete)
-{
-    fake_answered(one_of(ctx)->fake, note, body_bytes, complete);
-}
-
-static inline void one_forget(void *ctx, const struct conn *conn)
-{
-    fake_forget(one_of(ctx)->fake, conn);
-}
-
-static inline int one_find(void *ctx, const struct http_ask *ask, struct source **source)
-{
-    must(session_of_conn(ask->conn) == &one_of(ctx)->session);
-    return fake_find(one_of(ctx)->fake, ask, source);
-}
-
-static inline void *one_answer(void *ctx, const struct conn *conn,
-                               const struct http_receipt *receipt)
-{
-    must(session_of_conn(conn) == &one_of(ctx)->session);
-    return fake_answer(one_of(ctx)->fake, conn, receipt);
-}
-
-/* --- Life ------------------------------------------------------------------------------------- */
-
 static inline struct one *one_open(void)
 {
     struct one *o = calloc(1, sizeof(*o));
@@ -85,31 +33,18 @@ static inline struct one *one_open(void)
     must(o);
     o->plain = malloc(PLAIN_MAX);
     must(o->plain);
-    o->fake = fake_open();
-    o->loop.host = o->fake->host;
-    o->loop.host.conn = (struct conn_host){
-        &o->loop, one_alloc, one_free, one_release, one_answered, one_forget,
-        o->fake->host.conn.head_ms, o->fake->host.conn.idle_ms, o->fake->host.conn.send_ms,
-        o->fake->host.conn.progress_bytes};
-    o->loop.host.find = one_find;
-    o->loop.host.answer = one_answer;
     o->store = (struct fake_store){.flight = 1500, .ticket = 200};
     o->setup = (struct tls_setup){&fake_layer, &o->store, &http_proto, NULL};
-    o->server.tls = &o->setup;
-    o->worker.server = &o->server;
-    o->loop.worker = &o->worker;
-    o->loop.now_ms = START;
-    o->c = &o->session.conn;
-    conn_init(o->c, &tls_proto, &o->loop.host.conn, START);
+    o->h.server.tls = &o->setup;
+    hosted_open(&o->h, &tls_proto);
     return o;
 }
 
 static inline void one_close(struct one *o)
 {
-    conn_fini(o->c);
+    hosted_close(&o->h);
     if (!o->store.fail_begin)
         assert_int_equal(o->store.begun, o->store.ended);
-    fake_close(o->fake);
     free(o->plain);
     free(o);
 }
@@ -140,7 +75,7 @@ static inline void one_decode(struct one *o)
 
 static inline void one_take(struct one *o)
 {
-    struct conn_out out = conn_out(o->c);
+    struct conn_out out = conn_out(o->h.c);
     size_t sip = o->sip ? o->sip : SIZE_MAX, taken = 0, shown = 0;
 
     for (unsigned i = 0; i < out.count; i++) {
@@ -153,21 +88,21 @@ static inline void one_take(struct one *o)
         }
     }
     o->most = shown > o->most ? shown : o->most;
-    conn_sent(o->c, taken, o->loop.now_ms);
+    conn_sent(o->h.c, taken, o->h.loop.now_ms);
 }
 
 /* Sends what is to be sent, and finishes what the host put off. */
 static inline void one_run(struct one *o)
 {
-    while (o->c->want == CONN_SEND || o->c->want == CONN_WAIT) {
-        if (o->c->want == CONN_SEND) {
+    while (o->h.c->want == CONN_SEND || o->h.c->want == CONN_WAIT) {
+        if (o->h.c->want == CONN_SEND) {
             one_take(o);
             continue;
         }
-        must(o->fake->job && o->fake->job->nested);
-        o->fake->job_done = true;
-        conn_resume((struct conn *)(uintptr_t)o->fake->job, o->loop.now_ms);
-        conn_resume(o->c, o->loop.now_ms);
+        must(o->h.fake->job && o->h.fake->job->nested);
+        o->h.fake->job_done = true;
+        conn_resume((struct conn *)(uintptr_t)o->h.fake->job, o->h.loop.now_ms);
+        conn_resume(o->h.c, o->h.loop.now_ms);
     }
 }
 
@@ -175,10 +110,10 @@ static inline void one_feed(struct one *o, const char *bytes, size_t n)
 {
     size_t at = 0, part;
 
-    while (at < n && o->c->want == CONN_RECV) {
+    while (at < n && o->h.c->want == CONN_RECV) {
         part = o->cut && o->cut < n - at ? o->cut : n - at;
         part = part < RECV_BYTES_MAX ? part : RECV_BYTES_MAX;
-        conn_feed(o->c, bytes + at, part, o->loop.now_ms);
+        conn_feed(o->h.c, bytes + at, part, o->h.loop.now_ms);
         at += part;
         one_run(o);
     }
@@ -186,8 +121,8 @@ static inline void one_feed(struct one *o, const char *bytes, size_t n)
 
 static inline void one_end(struct one *o)
 {
-    if (o->c->want == CONN_RECV || o->c->want == CONN_LINGER)
-        conn_feed(o->c, "", 0, o->loop.now_ms);
+    if (o->h.c->want == CONN_RECV || o->h.c->want == CONN_LINGER)
+        conn_feed(o->h.c, "", 0, o->h.loop.now_ms);
     one_run(o);
 }
 

@@ -25,14 +25,14 @@ static int close_one(void **state)
 
 static void at(uint64_t now_ms)
 {
-    o->loop.now_ms = now_ms;
+    o->h.loop.now_ms = now_ms;
 }
 
 static void assert_ends_at(uint64_t ms)
 {
-    assert_int_equal(o->c->deadline_ms, ms);
-    assert_false(conn_overdue(o->c, o->c->sent, ms - 1));
-    assert_true(conn_overdue(o->c, o->c->sent, ms));
+    assert_int_equal(o->h.c->deadline_ms, ms);
+    assert_false(conn_overdue(o->h.c, o->h.c->sent, ms - 1));
+    assert_true(conn_overdue(o->h.c, o->h.c->sent, ms));
 }
 
 /* --- Handshakes ------------------------------------------------------------------------------- */
@@ -52,8 +52,8 @@ static void a_dripped_hello(void **state)
     for (size_t i = 0; i + 1 < n; i++) {
         at(2000 + i * 100);
         one_feed(o, rec + i, 1);
-        assert_int_equal(o->c->deadline_ms, 2000 + HEAD);
-        assert_false(conn_idle(o->c));
+        assert_int_equal(o->h.c->deadline_ms, 2000 + HEAD);
+        assert_false(conn_idle(o->h.c));
     }
     assert_ends_at(2000 + HEAD);
 }
@@ -63,7 +63,7 @@ static void half_a_handshake(void **state)
     (void)state;
     at(3000);
     one_says(o, FAKE_HANDSHAKE, "hello", 5);
-    assert_false(conn_idle(o->c));
+    assert_false(conn_idle(o->h.c));
     assert_ends_at(3000 + HEAD);
 }
 
@@ -72,7 +72,7 @@ static void the_server_says_the_last_word(void **state)
     (void)state;
     at(3000);
     one_handshake(o);
-    assert_true(conn_idle(o->c));
+    assert_true(conn_idle(o->h.c));
     assert_ends_at(3000 + IDLE);
 }
 
@@ -84,7 +84,7 @@ static void the_client_says_the_last_word(void **state)
     one_says(o, FAKE_HANDSHAKE, "hello", 5);
     at(4000);
     one_says(o, FAKE_HANDSHAKE, "finished", 8);
-    assert_true(conn_idle(o->c));
+    assert_true(conn_idle(o->h.c));
     assert_ends_at(4000 + IDLE);
 }
 
@@ -98,7 +98,7 @@ static void half_a_head(void **state)
     one_says(o, FAKE_DATA, "GET ", 4);
     at(6000);
     one_says(o, FAKE_DATA, "/p10 ", 5);
-    assert_false(conn_idle(o->c));
+    assert_false(conn_idle(o->h.c));
     assert_ends_at(4000 + HEAD);
 }
 
@@ -110,15 +110,15 @@ static void half_a_record(void **state)
     (void)state;
     one_handshake(o);
     for (size_t part = 1; part < n; part++) {
-        at(o->loop.now_ms + IDLE - 1);
-        assert_true(conn_idle(o->c));
+        at(o->h.loop.now_ms + IDLE - 1);
+        assert_true(conn_idle(o->h.c));
         one_feed(o, rec, part);
-        assert_false(conn_idle(o->c));
-        assert_ends_at(o->loop.now_ms + HEAD);
-        at(o->loop.now_ms + HEAD - 1);
+        assert_false(conn_idle(o->h.c));
+        assert_ends_at(o->h.loop.now_ms + HEAD);
+        at(o->h.loop.now_ms + HEAD - 1);
         one_feed(o, rec + part, n - part); /* in time, so it idles again */
-        assert_true(conn_idle(o->c));
-        assert_ends_at(o->loop.now_ms + IDLE);
+        assert_true(conn_idle(o->h.c));
+        assert_ends_at(o->h.loop.now_ms + IDLE);
     }
 }
 
@@ -130,16 +130,16 @@ static void idling_begins_when_the_answer_is_sent(void **state)
     (void)state;
     one_handshake(o);
     at(5000);
-    conn_feed(o->c, rec, fake_record(rec, FAKE_DATA, REQUEST, strlen(REQUEST)), 5000);
-    assert_int_equal(o->c->want, CONN_SEND);
-    assert_int_equal(o->fake->n.complete, 0);
-    o->sip = conn_out(o->c).seg[0].len - 1;
+    conn_feed(o->h.c, rec, fake_record(rec, FAKE_DATA, REQUEST, strlen(REQUEST)), 5000);
+    assert_int_equal(o->h.c->want, CONN_SEND);
+    assert_int_equal(o->h.fake->n.complete, 0);
+    o->sip = conn_out(o->h.c).seg[0].len - 1;
     one_take(o);
     at(5000 + IDLE + SEND);
-    assert_int_equal(o->fake->n.complete, 0); /* nor has it ended for the log */
+    assert_int_equal(o->h.fake->n.complete, 0); /* nor has it ended for the log */
     one_take(o);
-    assert_int_equal(o->fake->n.complete, 1);
-    assert_int_equal(o->c->want, CONN_RECV);
+    assert_int_equal(o->h.fake->n.complete, 1);
+    assert_int_equal(o->h.c->want, CONN_RECV);
     assert_ends_at(5000 + IDLE + SEND + IDLE);
 }
 
@@ -151,7 +151,7 @@ static void what_says_nothing_extends_nothing(void **state)
         at(START + i * 100);
         one_says(o, FAKE_KEYS, "", 0);
         one_says(o, FAKE_DATA, "", 0);
-        assert_true(conn_idle(o->c));
+        assert_true(conn_idle(o->h.c));
     }
     assert_ends_at(START + IDLE);
 }
@@ -163,16 +163,16 @@ static void a_body_moves(void **state)
     (void)state;
     one_handshake(o);
     one_asks(o, head, 100);
-    assert_int_equal(o->c->deadline_ms, START + SEND);
+    assert_int_equal(o->h.c->deadline_ms, START + SEND);
     for (unsigned i = 1; i < 20; i++) {
-        at(o->c->deadline_ms - 1);
+        at(o->h.c->deadline_ms - 1);
         one_says(o, FAKE_DATA, fake_bytes(), 1100); /* more than progress_bytes */
-        at(o->c->deadline_ms);
-        assert_false(conn_overdue(o->c, o->c->sent, o->loop.now_ms));
-        assert_int_equal(o->c->deadline_ms, o->loop.now_ms + SEND);
+        at(o->h.c->deadline_ms);
+        assert_false(conn_overdue(o->h.c, o->h.c->sent, o->h.loop.now_ms));
+        assert_int_equal(o->h.c->deadline_ms, o->h.loop.now_ms + SEND);
     }
     one_says(o, FAKE_DATA, fake_bytes(), 900);
-    assert_ends_at(o->c->deadline_ms);
+    assert_ends_at(o->h.c->deadline_ms);
 }
 
 /* The bytes are there, and only the caller is late. */
@@ -180,12 +180,12 @@ static void what_came_while_the_loop_was_late(void **state)
 {
     (void)state;
     one_handshake(o);
-    assert_true(conn_spoken(o->c, START + 2 * IDLE));
+    assert_true(conn_spoken(o->h.c, START + 2 * IDLE));
     assert_ends_at(START + 2 * IDLE + HEAD);
     at(START + 2 * IDLE + HEAD - 1);
     one_says(o, FAKE_KEYS, "", 0); /* they were no request */
-    assert_true(conn_idle(o->c));
-    assert_ends_at(o->loop.now_ms + IDLE);
+    assert_true(conn_idle(o->h.c));
+    assert_ends_at(o->h.loop.now_ms + IDLE);
 }
 
 static uint64_t chance(uint64_t below)
@@ -211,20 +211,20 @@ static void a_client_in_time_is_never_late(void **state)
         size_t n = keys + fake_record(rec + keys, FAKE_DATA, REQUEST, strlen(REQUEST));
         uint64_t left = HEAD - 1;
 
-        at(o->loop.now_ms + chance(keys ? IDLE - HEAD : IDLE));
+        at(o->h.loop.now_ms + chance(keys ? IDLE - HEAD : IDLE));
         for (size_t k = 0, part; k < n; k += part) {
             uint64_t pause = k ? chance(left + 1) : 0;
 
-            assert_false(conn_overdue(o->c, o->c->sent, o->loop.now_ms));
-            at(o->loop.now_ms + pause);
+            assert_false(conn_overdue(o->h.c, o->h.c->sent, o->h.loop.now_ms));
+            at(o->h.loop.now_ms + pause);
             left -= pause;
-            assert_false(conn_overdue(o->c, o->c->sent, o->loop.now_ms));
+            assert_false(conn_overdue(o->h.c, o->h.c->sent, o->h.loop.now_ms));
             part = 1 + chance(n - k);
             one_feed(o, rec + k, part);
         }
         o->len = 0;
     }
-    assert_int_equal(o->fake->n.complete, 20000);
+    assert_int_equal(o->h.fake->n.complete, 20000);
 }
 
 #define TIMED(name) cmocka_unit_test_setup_teardown(name, open_one, close_one)
