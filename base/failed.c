@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* failed.c - what a broken promise of the core does in user space: it says which one and ends the
- * process.
+/* failed.c - what a core_assert() that fails does in user space: it says which promise of the core
+ * was broken, and ends the process.
  *
  * A process that has broken its own promises must not go on serving; the supervisor starts another.
  */

@@ -61,8 +61,9 @@ int net_close_keep(int fd, int inert);
 int net_listener_set(int fd, const struct net_listening *how);
 int net_port(int fd); /* of a bound socket, or -errno */
 
-/* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM
- * shortage; a peer that died in the queue is skipped.  blocking: the new socket's mode. */
+/* Accept a connection from a non-blocking listener.  -EAGAIN: none waits, or the first few had all
+ * died while they waited; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM: a shortage.  blocking: the new
+ * socket's mode. */
 int net_accept(int listener, bool blocking);
 /* Whether an error of accepting says that only this peer has gone: the next one may be there. */
 bool net_peer_died(int err);

@@ -142,9 +142,9 @@ void option_zsh(const struct option_table *t, FILE *out);            /* the same
 void option_fish(const struct option_table *t, FILE *out);           /* ... for fish */
 void option_markdown(const struct option_table *t, FILE *out);       /* a table for docs/ */
 
-/* One of all these but help, as the build asks a tool for it: --man, --options, or --completion
- * (bash), --completion=bash, =zsh, =fish.  False: `what` is none of these, and nothing was written.
- */
+/* Calls the one of the functions above that `what` names, an argument that the build gives a tool:
+ * --man, --options (the table), --completion (bash) or --completion=bash, =zsh, =fish.  False: it
+ * names none, and nothing was written. */
 bool option_generate(const struct option_table *t, const char *what, FILE *out);
 
 /* The whole of a main(): does what the build asks for, or parses argv into options and calls run(),

@@ -7,9 +7,9 @@
 #include "../core/room.h"
 #include "kinside.h"
 
-/* While connections wait for slots, others are asked to leave at least every 40 ms (klisten.c).  A
- * connection that sees the request later than this, because a file system delayed it, stays: the
- * queue is empty by now. */
+/* While clients wait for slots, klisten.c marks connections to be evicted at least every 40 ms.  A
+ * connection may find its mark late, because a file system delayed it.  If klisten.c has not marked
+ * any for this long, no client waits now, and the connection stays. */
 enum { ASKED_MS = 200 };
 
 void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock,

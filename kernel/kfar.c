@@ -26,8 +26,8 @@
  * in a slow guest). */
 enum { KFAR_PLACES = 32 };
 
-/* A connection that waits keeps an input queue and a send queue as well as its slot
- * (KSLOTS_WAIT_SHARE).  Three quarters of all buffers are left to the others. */
+/* Connections that wait for another mount may hold a quarter of the memory for buffers: each keeps
+ * an input queue and a send queue as well as its slot (KSLOTS_WAIT_SHARE). */
 enum { BUFFERS_WAIT_SHARE = 4 };
 
 static struct kcontext *context_new(struct kserve *s, enum kreach reach)

@@ -54,8 +54,9 @@ static int look_at_some(struct kserve *s)
     return n;
 }
 
-/* No connection is accepted any more.  Those that end during the loop only make the list shorter,
- * so after as many looks as there were connections each one has been at its front. */
+/* Kicks every connection.  No more are accepted, each look moves one from the front of the list to
+ * the back, and those that end meanwhile only make the list shorter.  So after as many looks as
+ * there were connections none has been missed. */
 static void stop(struct kserve *s, enum kstop how)
 {
     int left = atomic_read(&s->live), n;

@@ -130,8 +130,8 @@ enum site_place site_place_of(struct site *site, int fd, dev_t dev);
 /* --- site_young.c ----------------------------------------------------------------------------- */
 
 void young_init(struct young *young, int root_fd);
-/* Whether that file's next change may leave its times as they are.  now: CLOCK_REALTIME_COARSE,
- * read before *st was. */
+/* Whether that file was changed so recently that its next change may get the same times.  now:
+ * CLOCK_REALTIME_COARSE, read before *st was. */
 bool young_is(struct site *site, int fd, const struct stat *st, const struct timespec *now);
 
 /* --- site_negative.c -------------------------------------------------------------------------- */
