@@ -46,7 +46,7 @@ def rows(tmp_path, monkeypatch, capsys):
 def test_a_mark_becomes_a_link(rows, path, text, link):
     status, said, page = rows({"tests/rows.toml": ROW, path: text})
     assert (status, said) == (0, "docs/rows.md: renewed\n")
-    assert f"| K01 | It serves | khttpd notes | {link} |\n" in page and "**1 of 1 rows are shown; of 0 a part is missing; of 0 a part cannot" in page
+    assert f"| K01 | It serves | khttpd notes | {link} |\n" in page and "**1 of 1 rows are shown; of 0 something is missing; of 0 a part cannot" in page
 
 
 def test_verdicts_of_an_experiment(rows):
@@ -59,10 +59,10 @@ def test_nothing_shows_it(rows):
     status, said, _ = rows({"tests/rows.toml": ROW})
     assert status == 1 and "nothing shows K01 (It serves), and it does not say what is missing" in said
     status, said, page = rows({"tests/rows.toml": ROW + 'missing = "All of it."\n'})
-    assert status == 0 and "| **Missing:** All of it. |" in page and "**0 of 1 rows are shown; of 1 a part is missing; of 0 a part cannot" in page
+    assert status == 0 and "| **Missing:** All of it. |" in page and "**0 of 1 rows are shown; of 1 something is missing; of 0 a part cannot" in page
     status, said, page = rows({"tests/rows.toml": ROW + 'cannot = "It needs four processors."\n'})
     assert status == 0 and "| **Cannot be had here:** It needs four processors. |" in page
-    assert "**0 of 1 rows are shown; of 0 a part is missing; of 1 a part cannot" in page
+    assert "**0 of 1 rows are shown; of 0 something is missing; of 1 a part cannot" in page
 
 
 def test_a_row_that_there_is_not(rows):

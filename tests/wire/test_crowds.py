@@ -352,7 +352,7 @@ def come_and_go(server, count, together):
 
 
 @pytest.mark.long
-# shows D02, D10, N02, N03
+# shows D02, D10, N02, N03, N04
 def test_come_and_go(start, standard, engine, enough, record_property):
     """Tens of thousands of connections, one request each: memory and descriptors stay as they are."""
     count = CHURN.get(engine["name"], CHURN_OTHERS)

@@ -24,7 +24,7 @@ def server(start, tree):
 
 @pytest.mark.core
 @pytest.mark.parametrize("target, status, where", CASES)
-# shows U73
+# shows H03, U73
 def test_redirects(server, target, status, where):
     with server.wire() as wire:
         for method in ("GET", "HEAD"):

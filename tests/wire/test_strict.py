@@ -71,7 +71,6 @@ SLOPPY = [
 ]
 
 
-# shows H04
 def test_a_good_one_is_taken():
     with Said(GOOD + CHUNKED + b"2\r\nok\r\n0\r\nX-T: u\r\n\r\n") as wire:
         assert wire.reply().body == b"ok"
