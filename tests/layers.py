@@ -106,7 +106,7 @@ def may_start_threads(path):
 
 def c_programs(mode, *patterns, prefix=(), timeout_s=300, parts=None):
     """Runs programs, many at a time, because the long ones mostly wait; parts: {program: arguments} of programs that are
-    run once with each.  The thread sanitizer finds nothing in a program without threads."""
+    run once with each, so that a program with none is left out.  The thread sanitizer finds nothing in one without threads."""
     parts, many = {**PARTS, **(parts or {})}, PROGRAMS // 2 if prefix else PROGRAMS
 
     def job(layer):

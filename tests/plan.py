@@ -25,14 +25,15 @@ OWN_SHORT = "not any_engine and not long"
 # depends on the engine and takes no crowd; the rest run the core cases.
 CHECK = {"uring": None, "fork": OWN_SHORT, "pool": OWN_SHORT, "epoll": OWN_SHORT}
 ASAN = {"epoll": None, "pool": OWN}  # the others: OWN_CORE
-CHECK_SANITIZED = ("fork", "pool", "epoll", "uring")  # by asan, and by tsan except where there are no threads
+CHECK_SANITIZED = ("pool", "epoll", "uring")  # by asan and tsan
 # Of the arrangements `check` has one for each option, and those whose workers are processes and threads.
 CHECK_ARRANGED = (("epoll", "2 process steered"), ("uring", "2 thread reuseport"), ("epoll", "oneshot"), ("pool", "queue lockfree all"),
                   ("pool", "queue mutex short"), ("thread", "send mmap"), ("fork", "splice apart"), ("coro", "corked"), ("thread", "tls"),
-                  ("epoll", "strict 2 process"), ("naive", "3 process"))
+                  ("epoll", "strict 2 process"))
 # Every engine meets every fault under asan, and every item its queue; valgrind adds reads of uninitialized memory, which
 # concern the sessions.
 VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)], "queue": QUICK["queue"]}
+# Under tsan the longest two, which run every engine in a simulated network and under every fault, are for `check-all`.
 C_TESTS = ("tests/unit/*.c", "tests/sim/*.c")
 
 
@@ -97,7 +98,8 @@ def plan():
             ("asan", check, seats(ROOMY, c_programs("asan", *C_TESTS, parts=SANITIZED))),
             ("asan load", whole, tool("load", WIRES, "asan", ROOMY)), ("asan drop", whole, tool("drop", CPUS, "asan", CPUS)),
             ("asan trace", whole, tool("trace", CPUS, "asan", HALF)),
-            ("tsan", check, seats(ROOMY, c_programs("tsan", *C_TESTS, parts=SANITIZED, timeout_s=600))),
+            ("tsan short", ("check",), seats(ROOMY, c_programs("tsan", *C_TESTS, parts=dict.fromkeys(SANITIZED, []), timeout_s=600))),
+            ("tsan", whole, seats(ROOMY, c_programs("tsan", *C_TESTS, parts=SANITIZED, timeout_s=600))),
             ("tsan load", whole, tool("load", WIRES, "tsan", ROOMY)),
             ("valgrind", whole, seats(ROOMY, under_valgrind(c_programs("debug", *C_TESTS, prefix=VALGRIND, timeout_s=600,
                                                                        parts=VALGRIND_PARTS))))]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """make static and make image: one file that needs no library, and an image of it that follows the OCI's specification."""
+import fcntl
 import hashlib
 import io
 import json
@@ -25,8 +26,10 @@ pytestmark = pytest.mark.long
 @pytest.fixture(scope="module")
 def made():
     clean = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "WERROR", "MODE", "BUILD")}
-    done = subprocess.run(["make", "-C", TOP, f"BUILD={BUILD}", "MODE=debug", "static", "image"], env=clean, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=280, check=False)
+    with open(f"{BUILD}/static.lock", "w", encoding="utf-8") as lock:  # tests that run side by side build it once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(["make", "-C", TOP, f"BUILD={BUILD}", "MODE=debug", "static", "image"], env=clean, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=280, check=False)
     assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
 
 

@@ -113,11 +113,11 @@ def test_fairness(site):
 def test_queue_of_clients(site):
     """However many clients the engine serves at once, all that wait in the queue are served in the
     end."""
-    wires = [site.wire() for _ in range(60)]
     data = request("/hello.txt", fields=["Connection: close"])
     with selectors.DefaultSelector() as selector:
-        for wire in wires:
-            wire.send(data)
+        for _ in range(60):
+            wire = site.wire()
+            wire.send(data)  # at once: one that says nothing gives its place up to those that wait
             selector.register(wire.sock, selectors.EVENT_READ, wire)
         while selector.get_map():
             ready = selector.select(60)
