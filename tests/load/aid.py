@@ -93,7 +93,7 @@ def rung(*args):
             return now
     try:
         first = process.stderr.readline()
-        found = re.search(r"(?:http://|echo://|at )127\.0\.0\.1:(\d+)", first)
+        found = re.search(r"(?:https?://|echo://|at )127\.0\.0\.1:(\d+)", first)
         Server.port = int(found[1]) if found else None
         assert found or "unix:" in first, first
         yield Server()

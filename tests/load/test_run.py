@@ -221,12 +221,12 @@ def test_no_latency_of_nothing():
 @pytest.mark.parametrize("words, said", [
     ([], "no URL is given"), (["http://"], "it has no host"), (["http://a:b/"], "port"),
     (["http://a:0/"], "port"), (["http://a:65536/"], "port"), (["http://[::1/"], "bracket"),
-    (["http://[::1]x/"], "bracket"), (["ftp://a/"], "only http:// and echo://"), (["https://a/"], "https"),
+    (["http://[::1]x/"], "bracket"), (["ftp://a/"], "only http://, https:// and echo://"), (["https://"], "no host"), (["https:/a/"], "two slashes"),
     (["http://u:p@a/"], "Authorization"), (["http://a/ b"], "space"), (["http://a/\u00e4"], "ASCII"),
     (["http://a?x"], "path"), (["echo://a"], "port"), (["echo://127.0.0.1:1", "http://127.0.0.1:1"], "together"),
     (["-H", "Host", "127.0.0.1"], "field line"), (["-H", "a b: c", "127.0.0.1"], "field line"),
     (["-H", "A: b\r\nC: d", "127.0.0.1"], "field line"), (["-H", "Content-Length: 3", "127.0.0.1"], "where messages end"),
-    (["http:/127.0.0.1/"], "two slashes"), (["ECHO:/127.0.0.1:1"], "two slashes"), (["a+b://c/"], "only http:// and echo://"),
+    (["http:/127.0.0.1/"], "two slashes"), (["ECHO:/127.0.0.1:1"], "two slashes"), (["a+b://c/"], "only http://, https:// and echo://"),
     (["--check", ".", "-H", "accept-encoding: gzip", "127.0.0.1/Makefile"], "leave Accept-Encoding"),
     (["--status", "99", "127.0.0.1"], "three digits"), (["--check", ".", "127.0.0.1/../x"], "names no file"),
     (["--fail-if", "p99>5", "127.0.0.1"], "not a limit"), (["--fail-if", "p101>5ms", "127.0.0.1"], "not a limit"),
@@ -278,7 +278,7 @@ def test_nonsense_has_a_line_and_an_exit_code():
     with Liar(always(b"220 mail.example ESMTP\r\n\r\n")) as liar:
         run = load("-n", 10, "-c", 1, liar.url)
     assert run.status == FAULTS and run.err == ""
-    assert "10 answers that are not HTTP/1.1: head, length or chunks malformed" in run.out, run.out
+    assert "10 answers that are not HTTP: head, length or chunks malformed" in run.out, run.out
 
 
 def test_files_that_cannot_be_written(server):

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
+#include "wire.h"
 #include "workload.h"
 
 enum {
@@ -118,45 +119,72 @@ static void account(struct worker *w, struct client *c, size_t n)
     }
 }
 
-void client_send(struct worker *w, struct client *c)
+/* An answer may be there to read: a refusal sent before the connection was closed. */
+static void cannot_send(struct client *c)
+{
+    c->unsent = c->next;
+    c->leaving = true;
+}
+
+/* Requests that are in the wire count as sent. */
+static void send_by_wire(struct worker *w, struct client *c)
+{
+    bool room = true;
+    struct slice s;
+
+    for (; c->unsent != c->next && room; c->unsent++) {
+        s = shot_bytes(w, c, c->unsent);
+        room = bytes_add(&w->clear, s.ptr, s.len);
+    }
+    if (wire_send(w, c) != 0 || !room)
+        cannot_send(c);
+}
+
+/* As many requests as one call takes; returns what it does. */
+static ssize_t send_some(const struct worker *w, const struct client *c)
 {
     struct iovec iov[BATCH];
     struct msghdr msg = {.msg_iov = iov};
     struct slice s;
+
+    for (; msg.msg_iovlen < BATCH; msg.msg_iovlen++) {
+        if (c->unsent + (uint32_t)msg.msg_iovlen == c->next)
+            break;
+        s = shot_bytes(w, c, c->unsent + (uint32_t)msg.msg_iovlen);
+        iov[msg.msg_iovlen].iov_base = (char *)s.ptr;
+        iov[msg.msg_iovlen].iov_len = s.len;
+    }
+    iov[0].iov_base = (char *)iov[0].iov_base + c->unsent_at;
+    iov[0].iov_len -= c->unsent_at;
+    return sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+}
+
+void client_send(struct worker *w, struct client *c)
+{
+    struct slice s;
     ssize_t n;
 
+    if (c->wire) {
+        send_by_wire(w, c);
+        return;
+    }
     while (c->unsent != c->next) {
-        for (msg.msg_iovlen = 0; msg.msg_iovlen < BATCH; msg.msg_iovlen++) {
-            if (c->unsent + (uint32_t)msg.msg_iovlen == c->next)
-                break;
-            s = shot_bytes(w, c, c->unsent + (uint32_t)msg.msg_iovlen);
-            iov[msg.msg_iovlen].iov_base = (char *)s.ptr;
-            iov[msg.msg_iovlen].iov_len = s.len;
+        if (c->unsent + 1 == c->next) { /* nearly always */
+            s = shot_bytes(w, c, c->unsent);
+            n = send(c->fd, s.ptr + c->unsent_at, s.len - c->unsent_at, MSG_NOSIGNAL);
+        } else {
+            n = send_some(w, c);
         }
-        iov[0].iov_base = (char *)iov[0].iov_base + c->unsent_at;
-        iov[0].iov_len -= c->unsent_at;
-        if (msg.msg_iovlen == 1) /* nearly always */
-            n = send(c->fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL);
-        else
-            n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN) {
             if (!c->armed)
                 client_watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
             return;
         }
         if (n < 0) {
-            /* The answer may be there to read: a refusal sent before the connection was closed. */
-            c->unsent = c->next;
-            c->leaving = true;
+            cannot_send(c);
             return;
         }
-        if (msg.msg_iovlen == 1 && (size_t)n == iov[0].iov_len) {
-            w->tally.bytes_out += (size_t)n;
-            c->unsent++;
-            c->unsent_at = 0;
-        } else {
-            account(w, c, (size_t)n);
-        }
+        account(w, c, (size_t)n);
     }
     if (c->armed)
         client_watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
@@ -219,7 +247,8 @@ static void take(struct worker *w, struct client *c)
 }
 
 /* Read the answers in these bytes; false: the connection is gone. */
-static bool take_all(struct worker *w, struct client *c, struct slice bytes)
+static inline __attribute__((always_inline))
+bool take_all(struct worker *w, struct client *c, struct slice bytes)
 {
     struct question q;
     int r;
@@ -254,7 +283,9 @@ static void ended(struct worker *w, struct client *c)
         return;
     }
     q = question_of(w, shot_at(w, c, c->oldest));
-    if (!w->plan->echo && answer_end(&c->answer, &q) == ANSWER_DONE)
+    if (c->wire && !c->wire->ended && c->answer.in_body)
+        c->answer.fault = FAULT_SHORT_BODY; /* anyone could have cut it (RFC 9112 9.8) */
+    else if (!w->plan->echo && answer_end(&c->answer, &q) == ANSWER_DONE)
         take(w, c);
     else
         answer_end(&c->answer, &q);
@@ -262,6 +293,39 @@ static void ended(struct worker *w, struct client *c)
         fail(w, c, c->answer.fault ? c->answer.fault : FAULT_CLOSED_EARLY);
     else
         renew(w, c);
+}
+
+static void count_bytes(struct worker *w, size_t n)
+{
+    w->tally.bytes_in += n;
+    if (w->second)
+        w->second->bytes += n;
+}
+
+/* Read what these bytes are when they are decrypted; false: the connection is gone. */
+static bool take_by_wire(struct worker *w, struct client *c, struct slice bytes)
+{
+    struct slice plain;
+    long n;
+
+    do {
+        n = wire_hear(w, c, &bytes, &plain);
+        if (n == TLS_FAILED) {
+            fail(w, c, FAULT_TLS_BROKEN);
+            return false;
+        }
+        if (n == TLS_ENDED) {
+            c->wire->ended = true;
+            ended(w, c);
+            return false;
+        }
+        count_bytes(w, plain.len);
+        if (!take_all(w, c, plain))
+            return false;
+    } while (bytes.len);
+    if (bytes_left(&c->wire->out)) /* of the library's own */
+        client_send(w, c);
+    return true;
 }
 
 /* Returns the number of bytes received; 0: there are no more, or the connection is gone. */
@@ -280,11 +344,14 @@ static size_t receive(struct worker *w, struct client *c)
         ended(w, c);
         return 0;
     }
-    w->tally.bytes_in += (uint64_t)n;
-    if (w->second)
-        w->second->bytes += (uint64_t)n;
-    if (!take_all(w, c, (struct slice){w->scratch, (size_t)n}))
-        return 0;
+    if (c->wire) {
+        if (!take_by_wire(w, c, (struct slice){w->scratch, (size_t)n}))
+            return 0;
+    } else {
+        count_bytes(w, (size_t)n);
+        if (!take_all(w, c, (struct slice){w->scratch, (size_t)n}))
+            return 0;
+    }
     if (c->leaving && !in_flight(c)) {
         renew(w, c);
         return 0;
@@ -310,14 +377,49 @@ static void readable(struct worker *w, struct client *c, uint32_t events)
                      EPOLLIN | EPOLLRDHUP | (c->armed ? (uint32_t)EPOLLOUT : 0));
 }
 
-void client_event(struct worker *w, struct client *c, uint32_t events)
+/* Something came during the greeting.  True: that is over, and the rest is read as ever. */
+static bool greet(struct worker *w, struct client *c)
+{
+    struct slice in;
+    ssize_t n;
+
+    do {
+        n = recv(c->fd, w->scratch, SCRATCH_BYTES, 0);
+        if (n < 0 && errno == EAGAIN)
+            return false;
+        w->now_ns = clock_ns();
+        if (n <= 0) {
+            connect_refused(w, c, wire_note(w, FAULT_TLS_CLOSED,
+                                            n ? "it reset the connection during the handshake"
+                                              : "it closed the connection during the handshake"));
+            return false;
+        }
+        in = (struct slice){w->scratch, (size_t)n};
+        connect_greet(w, c, &in);
+    } while (c->state == CLIENT_GREETING);
+    return c->state == CLIENT_UP && (!in.len || take_by_wire(w, c, in));
+}
+
+/* A connection that is not up has an event; true: it is up now, and has it still. */
+static bool rise(struct worker *w, struct client *c, uint32_t events)
 {
     if (c->state == CLIENT_CONNECTING) {
         w->now_ns = clock_ns();
         connect_finish(w, c);
-        return;
+        return false;
     }
-    if (c->state == CLIENT_UP && (events & ~(uint32_t)EPOLLOUT))
+    if (c->state != CLIENT_GREETING)
+        return false;
+    if (c->armed && (events & EPOLLOUT))
+        client_send(w, c);
+    return (events & ~(uint32_t)EPOLLOUT) && greet(w, c);
+}
+
+void client_event(struct worker *w, struct client *c, uint32_t events)
+{
+    if (c->state != CLIENT_UP && !rise(w, c, events))
+        return;
+    if (events & ~(uint32_t)EPOLLOUT)
         readable(w, c, events);
     if (c->state == CLIENT_UP && c->armed && (events & EPOLLOUT))
         client_send(w, c);
@@ -337,6 +439,8 @@ void client_due(struct worker *w, struct client *c)
             connect_try(w, c);
     } else if (c->state == CLIENT_CONNECTING) {
         connect_failed(w, c, ETIMEDOUT);
+    } else if (c->state == CLIENT_GREETING) {
+        connect_refused(w, c, wire_note(w, FAULT_TLS_LATE, "its handshake took too long"));
     } else if (c->state == CLIENT_UP) {
         if (in_flight(c))
             end_ns = shot_at(w, c, c->oldest)->sent_ns + timeout_ns;
@@ -354,7 +458,9 @@ void client_finish(struct worker *w, struct client *c)
     w->tally.unanswered += in_flight(c);
     if (c->state == CLIENT_UP && !in_flight(c)) {
         n = recv(c->fd, w->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
-        if (n > 0) {
+        if (n > 0 && c->wire) {
+            take_by_wire(w, c, (struct slice){w->scratch, (size_t)n});
+        } else if (n > 0) {
             c->answer.wrong_at = (uint64_t)n;
             fail(w, c, FAULT_EXCESS);
         }

@@ -1,17 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /* connect.c - makes a connection: without waiting, from one of our addresses, and again when it
- * fails.
+ * fails; and ends it.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-#include "worker.h"
+#include "wire.h"
 
 enum { RETRY_MS_MAX = 1000 };
 
+void client_hang_up(struct worker *w, struct client *c)
+{
+    struct linger reset = {.l_onoff = 1};
+
+    if (c->fd < 0)
+        return;
+    wire_end(w, c);
+    if (w->plan->opt->close == CLOSE_RESET)
+        setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    close(c->fd);
+    c->fd = -1;
+    if (c->state == CLIENT_UP && !c->idle && --w->up == 0)
+        w->down_since_ns = w->now_ns;
+    c->state = CLIENT_DOWN;
+    c->oldest = c->unsent = c->next = 0;
+    wheel_del(&w->wheel, &c->node);
+}
+
 /* Failed connects are tried again at growing intervals, so that a server that is gone is not
  * flooded. */
+void connect_refused(struct worker *w, struct client *c, enum fault what)
+{
+    count_fault(w, what, 1);
+    client_hang_up(w, c);
+    c->state = CLIENT_DOWN; /* there may have been no socket */
+    c->tries += c->tries < 10;
+    client_time(w, c, w->now_ns / 1000000 + ((uint64_t)RETRY_MS_MAX >> (10 - c->tries)));
+}
+
 void connect_failed(struct worker *w, struct client *c, int error)
 {
     static const struct {
@@ -31,23 +58,47 @@ void connect_failed(struct worker *w, struct client *c, int error)
             break;
     w->tally.connect_errno[i].error = error;
     w->tally.connect_errno[i].count++;
-    count_fault(w, what, 1);
-    client_hang_up(w, c);
-    c->state = CLIENT_DOWN; /* there may have been no socket */
-    c->tries += c->tries < 10;
-    client_time(w, c, w->now_ns / 1000000 + ((uint64_t)RETRY_MS_MAX >> (10 - c->tries)));
+    connect_refused(w, c, what);
 }
 
-static void connected(struct worker *w, struct client *c)
+/* Requests may be sent. */
+static void ready(struct worker *w, struct client *c)
 {
     c->state = CLIENT_UP;
     c->tries = 0;
     w->up += !c->idle;
+    client_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
+    w->on_free(w, c);
+}
+
+static void connected(struct worker *w, struct client *c)
+{
+    struct slice none = {NULL, 0};
+
     w->tally.connects++;
     hist_add(&w->tally.connect, w->now_ns - c->connect_ns, 1);
-    client_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
     client_watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
-    w->on_free(w, c);
+    if (!w->plan->secure) {
+        ready(w, c);
+        return;
+    }
+    c->state = CLIENT_GREETING;
+    c->connect_ns = w->now_ns;
+    client_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
+    if (wire_begin(w, c))
+        connect_greet(w, c, &none);
+    else
+        connect_refused(w, c, wire_note(w, FAULT_TLS_FAILED, "there is no memory for TLS"));
+}
+
+void connect_greet(struct worker *w, struct client *c, struct slice *in)
+{
+    enum fault what = wire_greet(w, c, in);
+
+    if (what)
+        connect_refused(w, c, what);
+    else if (c->wire->greeted)
+        ready(w, c);
 }
 
 static int open_socket(const struct worker *w, const struct client *c)

@@ -9,6 +9,7 @@
  *   answer*.c  bytes -> an answer, checked              run.c     all threads: start, wait, stop
  *   result.c   sums of all threads; what was the limit  report*.c  for people, programs, plots
  *   limit.c    limits of --fail-if                      knee.c     runs at rising rates
+ *   wire.c     TLS, see wire.h                          tls.c      ... and the library behind it
  *   random.c   what a thread draws                      output.c   where results go
  *   keep.c     bytes that stay with the plan            digest.h   64 bits of a body
  *   trial*.c   hostile clients: see trial.h
@@ -83,6 +84,7 @@ struct peer {
     struct sockaddr_storage sa;
     socklen_t len;
     char authority[272];  /* host and port as in the URL, for messages */
+    char host[256];       /* without port, brackets and zone */
     unsigned *target;     /* the URLs that are requested from it */
     unsigned targets;
     struct popular *popular; /* --zipf: how often each */
@@ -108,6 +110,8 @@ struct plan {
     struct sockaddr_storage source[SOURCES_MAX];
     unsigned sources;
     bool echo, unix_socket;
+    bool secure;             /* https */
+    struct tls_context *tls;
     enum http_method method;
     unsigned threads, connections, idle;
     unsigned depth, ring;    /* requests in flight on a connection; that as a power of two */
@@ -138,7 +142,7 @@ char *plan_keep_copy(struct plan *p, const char *bytes, size_t n);
 void plan_keep_free(struct plan *p);
 
 struct url {
-    bool echo;
+    bool echo, secure;
     struct slice host, port, path; /* path with the query, never empty for HTTP */
     struct slice authority;        /* for Host */
 };
@@ -201,6 +205,15 @@ struct tally {
         uint64_t at; /* byte of the body */
     } example[FAULTS]; /* the first of its kind */
     struct hist service, latency, connect; /* ns; latency is from the intended time */
+    struct hist handshake;                 /* of TLS, since the connection was made */
+    struct {
+        uint64_t full, resumed, others; /* others: than the first, by version or cipher */
+        const char *version, *cipher;   /* of the first; the library's, they stay */
+    } tls;
+    struct {
+        enum fault fault;
+        char why[160]; /* a sentence about the server */
+    } greeting;        /* the first that failed */
     /* Open loop.  Late by more than LATE_NS: late_busy without a free connection, late_own by our
      * own fault.  latest_own_ns: the largest part of a single request's delay that was ours. */
     uint64_t due, unsent, late_busy, late_own, latest_own_ns;

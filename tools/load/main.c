@@ -35,6 +35,10 @@ static int cannot_connect(const struct result *r)
     const struct peer *peer = &r->plan->peer[0];
     int error = s->connect_errno[0].error;
 
+    if (!error && s->greeting.fault) {
+        say_error("cannot connect to %s: %s", peer->authority, s->greeting.why);
+        return EXIT_CONNECT;
+    }
     say_error("cannot connect to %s: %s%s%s",
               r->plan->unix_socket ? r->plan->opt->unix_path : peer->authority,
               error ? say_why(error) : "it closed every connection",

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "../../base/say.h"
+#include "tls.h"
 #include "workload.h"
 
 enum { FILES_SPARE = 60, FILES_OF_THREAD = 2 /* descriptors other than connections */ };
@@ -155,6 +156,8 @@ static int check_sense(const struct plan *p)
         {o->check && wants_coding(&o->header),
          "--check: files are compared as they are; leave Accept-Encoding to --mix gzip=100%"},
         {o->check && o->method == METHOD_OPTIONS, "--check: an answer to OPTIONS is no file"},
+        {o->cacert && !p->secure, "--cacert: it is about certificates; the URL is not https://"},
+        {o->resume && !p->secure, "--resume: it is about TLS; the URL is not https://"},
         {o->status && o->status < 100, "--status: it has three digits, such as 304"},
         {o->pipeline > 1 && !o->keep_alive,
          "--pipeline: it needs connections that stay: --keep-alive on"},
@@ -237,6 +240,7 @@ int plan_make(struct plan *p, const struct load_options *opt, const struct optio
     code = code ? code : check_sense(p);
     code = code ? code : read_sources(p);
     code = code ? code : check_descriptors(p);
+    code = code || !p->secure ? code : tls_open(&p->tls, p);
     code = code ? code : list_targets(p);
     code = code ? code : workload_make(p);
     code = code ? code : fill_pool(p);
@@ -247,6 +251,7 @@ void plan_free(struct plan *p)
 {
     workload_free(p);
     plan_keep_free(p);
+    tls_close(p->tls);
     for (unsigned i = 0; i < p->peers; i++)
         free(p->peer[i].target);
     free(p->target);

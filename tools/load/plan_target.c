@@ -102,6 +102,8 @@ static int find_peer(struct plan *p, const struct url *u, unsigned *found)
     peer += p->peers;
     memset(peer, 0, sizeof(*peer));
     memcpy(peer->authority, authority, sizeof(authority));
+    snprintf(peer->host, sizeof(peer->host), "%.*s", (int)u->host.len, u->host.ptr);
+    peer->host[strcspn(peer->host, "%")] = 0;
     err = url_resolve(u, p->opt, peer);
     if (err == -ENAMETOOLONG) {
         say_error("--unix: %s has more than %d bytes, which is all that the address of a socket "
@@ -128,11 +130,12 @@ static int fill_target(struct plan *p, struct target *t, const struct wish *wish
         say_error("'%s' is no URL that can be asked: %s", t->url, wrong);
         return EXIT_USAGE;
     }
-    if (p->targets > 1 && p->echo != u.echo) {
-        say_error("'%s': http:// and echo:// do not go together", t->url);
+    if (p->targets > 1 && (p->echo != u.echo || p->secure != u.secure)) {
+        say_error("'%s': URLs of http://, https:// and echo:// do not go together", t->url);
         return EXIT_USAGE;
     }
     p->echo = u.echo;
+    p->secure = u.secure;
     code = find_peer(p, &u, &t->peer);
     if (!code && p->opt->check && !u.echo && !t->also)
         code = files_target(p, t, wish->may_lack_file);

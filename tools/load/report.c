@@ -85,9 +85,25 @@ static void put_latency(const struct result *r, FILE *out)
         put_row(out, "corrected", &s->latency);
     put_row(out, "service", &s->service);
     put_row(out, "connect", &s->connect);
+    if (r->plan->secure)
+        put_row(out, "handshake", &s->handshake);
     if (s->latency.over)
         fprintf(out, "  %llu answers took longer than 73 minutes and count as that\n",
                 (unsigned long long)s->latency.over);
+}
+
+static void put_tls(const struct result *r, FILE *out)
+{
+    const struct tally *s = &r->sum;
+
+    if (!r->plan->secure || !s->tls.version)
+        return;
+    fprintf(out, "  %-10s %s, %s", "tls", s->tls.version, s->tls.cipher);
+    if (s->tls.others)
+        fprintf(out, " (%llu connections agreed on others)", (unsigned long long)s->tls.others);
+    fprintf(out, "; %llu full handshakes, %llu resumed; certificates %s\n",
+            (unsigned long long)s->tls.full, (unsigned long long)s->tls.resumed,
+            r->plan->opt->cacert ? "verified" : "not verified");
 }
 
 static void put_status(const struct tally *s, FILE *out)
@@ -132,6 +148,8 @@ static void put_faults(const struct result *r, FILE *out)
         fprintf(out, "  %-10s %llu %s", "errors", (unsigned long long)s->fault[i],
                 fault_words[i]);
         put_example(r, i, out);
+        if (i == s->greeting.fault)
+            fprintf(out, "  %-10s %s\n", "", s->greeting.why);
     }
     for (unsigned i = 0; i < ERRNOS_MAX && s->connect_errno[i].count && s->fault[FAULT_CONNECT];
          i++)
@@ -205,6 +223,7 @@ void report_text(const struct result *r, FILE *out)
             (unsigned long long)s->answers, seconds > 0 ? (double)s->answers / seconds : 0,
             shown_bytes(in, sizeof(in), seconds > 0 ? (double)s->bytes_in / seconds : 0));
     put_latency(r, out);
+    put_tls(r, out);
     if (!p->echo)
         put_status(s, out);
     report_mix(r, out);

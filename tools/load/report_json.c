@@ -14,6 +14,15 @@ static void put_number(FILE *out, const char *key, uint64_t n)
     fprintf(out, "\"%s\": %llu", key, (unsigned long long)n);
 }
 
+static void put_text(FILE *out, const char *key, const char *text)
+{
+    fprintf(out, ", \"%s\": ", key);
+    if (text)
+        output_string(out, text);
+    else
+        fprintf(out, "null");
+}
+
 static void put_latency(FILE *out, const char *key, const struct hist *h)
 {
     fprintf(out, ",\n \"%s\": {", key);
@@ -120,7 +129,9 @@ static void put_faults(const struct result *r, FILE *out)
     for (unsigned i = 0; i < ERRNOS_MAX && s->connect_errno[i].count; i++)
         fprintf(out, "%s\"%s\": %llu", i ? ", " : "", strerrorname_np(s->connect_errno[i].error),
                 (unsigned long long)s->connect_errno[i].count);
-    fprintf(out, "},\n \"examples\": [");
+    fprintf(out, "}");
+    put_text(out, "greeting_error", s->greeting.fault ? s->greeting.why : NULL);
+    fprintf(out, ",\n \"examples\": [");
     for (unsigned i = FAULT_RESET; i < FAULTS; i++) {
         if (!s->fault[i])
             continue;
@@ -132,6 +143,27 @@ static void put_faults(const struct result *r, FILE *out)
         first = false;
     }
     fprintf(out, "]");
+}
+
+static void put_tls(const struct result *r, FILE *out)
+{
+    const struct tally *s = &r->sum;
+
+    fprintf(out, ",\n \"tls\": ");
+    if (!r->plan->secure) {
+        fprintf(out, "null");
+        return;
+    }
+    fprintf(out, "{");
+    put_number(out, "full", s->tls.full);
+    fprintf(out, ", ");
+    put_number(out, "resumed", s->tls.resumed);
+    put_text(out, "version", s->tls.version);
+    put_text(out, "cipher", s->tls.cipher);
+    fprintf(out, ", ");
+    put_number(out, "others", s->tls.others);
+    fprintf(out, ", \"verified\": %s}", r->plan->opt->cacert ? "true" : "false");
+    put_latency(out, "handshake_us", &s->handshake);
 }
 
 static void put_schedule(const struct result *r, FILE *out)
@@ -204,6 +236,7 @@ void report_json(const struct result *r, FILE *out)
     put_latency(out, "latency_us", &r->sum.latency);
     put_latency(out, "service_us", &r->sum.service);
     put_latency(out, "connect_us", &r->sum.connect);
+    put_tls(r, out);
     put_faults(r, out);
     put_schedule(r, out);
     put_generator(r, out);

@@ -58,6 +58,24 @@ static void add_faults(struct tally *to, const struct tally *from)
     }
 }
 
+static void add_greetings(struct tally *to, const struct tally *from)
+{
+    uint64_t all = from->tls.full + from->tls.resumed;
+
+    if (!to->greeting.fault)
+        to->greeting = from->greeting;
+    to->tls.full += from->tls.full;
+    to->tls.resumed += from->tls.resumed;
+    if (!to->tls.version) {
+        to->tls.version = from->tls.version;
+        to->tls.cipher = from->tls.cipher;
+    }
+    if (all && (to->tls.version != from->tls.version || to->tls.cipher != from->tls.cipher))
+        to->tls.others += all - from->tls.others; /* what this thread's first agreed on */
+    else
+        to->tls.others += from->tls.others;
+}
+
 static void add_counts(struct tally *to, const struct tally *from)
 {
     to->sent += from->sent;
@@ -68,6 +86,7 @@ static void add_counts(struct tally *to, const struct tally *from)
     to->bytes_out += from->bytes_out;
     to->connects += from->connects;
     to->closed_idle += from->closed_idle;
+    add_greetings(to, from);
     for (unsigned i = 0; i < STATUSES; i++)
         to->status[i] += from->status[i];
     for (unsigned i = 0; i < KINDS; i++) {
@@ -183,10 +202,10 @@ static void judge(struct result *r)
 int result_make(struct result *r)
 {
     uint32_t cells = hist_cells(HIST_BITS, HIST_MAX_NS);
-    struct hist *h[] = {&r->sum.service, &r->sum.latency, &r->sum.connect};
+    struct hist *h[] = {&r->sum.service, &r->sum.latency, &r->sum.connect, &r->sum.handshake};
     int err = 0;
 
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < (r->plan->secure ? 4 : 3); i++) {
         uint64_t *cell = malloc(cells * sizeof(*cell));
 
         if (!cell)
@@ -199,6 +218,8 @@ int result_make(struct result *r)
         hist_merge(&r->sum.service, &t->service);
         hist_merge(&r->sum.latency, r->plan->open ? &t->latency : &t->service);
         hist_merge(&r->sum.connect, &t->connect);
+        if (r->plan->secure)
+            hist_merge(&r->sum.handshake, &t->handshake);
         add_counts(&r->sum, t);
         add_errnos(&r->sum, t);
         add_faults(&r->sum, t);
@@ -225,5 +246,6 @@ void result_free(struct result *r)
     free(r->sum.service.cell);
     free(r->sum.latency.cell);
     free(r->sum.connect.cell);
+    free(r->sum.handshake.cell);
     free(r->thread);
 }

@@ -289,7 +289,7 @@ static int check_sense(const struct plan *p)
             say_error("--trial: %s means nothing to trials; leave it out", none[i].name);
             return EXIT_USAGE;
         }
-    if (p->echo || p->targets != 1) {
+    if (p->echo || p->secure || p->targets != 1) {
         say_error("--trial: give one URL of http://, whose answer is large and the same each time");
         return EXIT_USAGE;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* url.c - a URL as slices of its text, and the address of its host that answers.
  *
- * Only what a load generator needs: http:// (which may be left out) and echo://, a host, a port, a
- * path with a query.  A URL that could mean two things is refused with a reason.
+ * Only what a load generator needs: http:// (which may be left out), https:// and echo://, a host,
+ * a port, a path with a query.  A URL that could mean two things is refused with a reason.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -77,13 +77,14 @@ static const char *take_scheme(struct url *u, struct slice *rest)
 {
     const char *text = rest->ptr, *end = text + strcspn(text, "/?#");
 
-    if (starts(rest, "https://"))
-        return "https is not known yet; measure behind a proxy that ends TLS";
+    u->secure = starts(rest, "https://");
+    if (u->secure)
+        return NULL;
     u->echo = starts(rest, "echo://");
     if (u->echo || starts(rest, "http://"))
         return NULL;
     if (end > text && strncmp(end - 1, "://", 3) == 0)
-        return "only http:// and echo:// are known";
+        return "only http://, https:// and echo:// are known";
     if (starts(rest, "http:/") || starts(rest, "https:/") || starts(rest, "echo:/"))
         return "two slashes are due behind its scheme, as in http://HOST/";
     return NULL;
@@ -179,7 +180,7 @@ static void put_host(const struct url *u, char host[256])
 int url_resolve(const struct url *u, const struct load_options *opt, struct peer *peer)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *list, *a;
-    char host[256], port[8] = "80";
+    char host[256], port[8];
     int code, err = 0;
 
     memset(&peer->sa, 0, sizeof(peer->sa));
@@ -188,6 +189,7 @@ int url_resolve(const struct url *u, const struct load_options *opt, struct peer
     if (opt->ipv4 != opt->ipv6)
         hints.ai_family = opt->ipv4 ? AF_INET : AF_INET6;
     put_host(u, host);
+    snprintf(port, sizeof(port), "%s", u->secure ? "443" : "80");
     if (u->port.len)
         snprintf(port, sizeof(port), "%.*s", (int)u->port.len, u->port.ptr);
     code = getaddrinfo(host, port, &hints, &list);

@@ -17,6 +17,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
+#include "tls.h"
 #include "workload.h"
 
 enum { EVENTS = 256, NAP_MS = WHEEL_TICK_MS };
@@ -209,7 +210,8 @@ static void prepare(struct worker *w)
     while (waiting && !atomic_load(&w->run->stop)) {
         waiting = 0;
         for (unsigned i = 0; i < w->clients; i++)
-            waiting += w->client[i].state == CLIENT_CONNECTING && !w->client[i].tries;
+            waiting += (w->client[i].state == CLIENT_CONNECTING ||
+                        w->client[i].state == CLIENT_GREETING) && !w->client[i].tries;
         if (waiting)
             turn(w);
     }
@@ -358,7 +360,7 @@ int worker_init(struct worker *w, struct run *run, unsigned index)
     w->client = calloc(w->clients, sizeof(*w->client));
     w->shots = calloc((size_t)w->clients * p->ring, sizeof(*w->shots));
     w->scratch = malloc(SCRATCH_BYTES);
-    w->cells = malloc(3 * cells * sizeof(*w->cells));
+    w->cells = malloc(4 * cells * sizeof(*w->cells));
     w->reference = p->opt->body_check ? calloc(p->targets, sizeof(*w->reference)) : NULL;
     w->digests = p->opt->body_check || p->digests;
     w->seen = calloc(SEEN_PLACES, sizeof(*w->seen));
@@ -371,6 +373,8 @@ int worker_init(struct worker *w, struct run *run, unsigned index)
         (p->opt->body_check && !w->reference) || (p->mix && (!w->learnt || !w->asked)) ||
         (p->opt->think && !w->sleeping) || !samples_begin(w))
         return -ENOMEM;
+    if (p->secure && (!(w->plain = malloc(TLS_PLAIN_BYTES)) || tls_open(&w->tls, p) != 0))
+        return -ENOMEM;
     if (w->epoll_fd < 0 || w->wake_fd < 0)
         return -errno;
     if (epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, w->wake_fd, &wake) != 0)
@@ -378,6 +382,8 @@ int worker_init(struct worker *w, struct run *run, unsigned index)
     hist_init(&w->tally.service, HIST_BITS, w->cells, cells);
     hist_init(&w->tally.latency, HIST_BITS, w->cells + cells, cells);
     hist_init(&w->tally.connect, HIST_BITS, w->cells + 2 * (size_t)cells, cells);
+    if (p->secure)
+        hist_init(&w->tally.handshake, HIST_BITS, w->cells + 3 * (size_t)cells, cells);
     for (unsigned i = 0; i < w->clients; i++) {
         w->client[i].fd = -1;
         w->client[i].idle = i >= asking;
@@ -398,6 +404,9 @@ void worker_fini(struct worker *w)
     free(w->client);
     free(w->shots);
     free(w->scratch);
+    free(w->plain);
+    bytes_free(&w->clear);
+    tls_close(w->tls);
     free(w->cells);
     free(w->reference);
     free(w->seen);

@@ -3,9 +3,9 @@
  *
  * Each file calls only those named after it.  worker.c has the loop and the schedule, which says
  * when a request is due.  think.c has pauses.  client.c sends on a connection, reads from it, and
- * gives it up; connect.c makes it.  turns.c chooses URLs, count.c counts, and client_socket.c has
- * the socket.  Requests under way are a ring of shots in the order they were sent, which is the
- * order of the answers.
+ * gives it up; connect.c makes it, and wire.c is what it has in addition to HTTP/1.1.  turns.c
+ * chooses URLs, count.c counts, and client_socket.c has the socket.  Requests under way are a ring
+ * of shots in the order they were sent, which is the order of the answers.
  */
 #ifndef LOAD_WORKER_H
 #define LOAD_WORKER_H
@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include "../../core/wheel.h"
 #include "answer.h"
+#include "bytes.h"
 
 /* One request under way. */
 struct shot {
@@ -23,7 +24,8 @@ struct shot {
     uint8_t kind;       /* enum kind; if not plain, mix_asked() has its bytes */
 };
 
-enum client_state { CLIENT_DOWN, CLIENT_CONNECTING, CLIENT_UP };
+/* GREETING: connected, and in the handshake of TLS. */
+enum client_state { CLIENT_DOWN, CLIENT_CONNECTING, CLIENT_GREETING, CLIENT_UP };
 
 struct client {
     struct wheel_node node; /* the first: a node is its client */
@@ -40,9 +42,11 @@ struct client {
     uint32_t begun;      /* requests on this connection */
     uint32_t oldest, unsent, next; /* of the ring; unsent: the first that is not wholly sent */
     uint32_t unsent_at;            /* bytes of that request that are sent */
-    uint64_t connect_ns, due_ms;   /* when connecting began; of the node in the wheel */
+    uint64_t connect_ns;           /* when connecting began, or the greeting */
+    uint64_t due_ms;               /* of the node in the wheel */
     uint64_t free_ns;              /* open loop: since when it could have sent */
     uint64_t wake_ns;
+    struct wire *wire; /* NULL: its bytes are those of HTTP/1.1, or of messages */
     struct client *next_free;
     struct shot *shot;
     struct answer answer;
@@ -74,6 +78,9 @@ struct worker {
     struct client **sleeping;  /* think: a heap */
     unsigned sleepers;
     char *scratch;
+    struct tls_context *tls;   /* https; and a record of it that was decrypted, what is to be: */
+    char *plain;
+    struct bytes clear;
     uint64_t *cells;
     unsigned index, clients; /* clients: with those that are idle, which are the last */
     unsigned up;             /* clients that are up, without idle ones */
@@ -111,14 +118,18 @@ static inline void client_time(struct worker *w, struct client *c, uint64_t due_
 
 /* Sets the events that are reported for the client; op is of epoll_ctl(). */
 void client_watch(struct worker *w, struct client *c, int op, uint32_t events);
-void client_hang_up(struct worker *w, struct client *c);
 
 /* --- connect.c -------------------------------------------------------------------------------- */
 
 void connect_begin(struct worker *w, struct client *c);
+void client_hang_up(struct worker *w, struct client *c);
 void connect_try(struct worker *w, struct client *c); /* one attempt */
 void connect_finish(struct worker *w, struct client *c); /* it is made, or refused */
 void connect_failed(struct worker *w, struct client *c, int error);
+/* Goes on with the greeting: takes bytes from the front of *in.  The connection may be up then, or
+ * lost. */
+void connect_greet(struct worker *w, struct client *c, struct slice *in);
+void connect_refused(struct worker *w, struct client *c, enum fault what); /* after wire_note() */
 
 /* --- client.c --------------------------------------------------------------------------------- */
 
