@@ -140,7 +140,7 @@ SIM := $(SIM_SRC:%.c=$(O)/%)
 TWIN := $(patsubst tests/unit/%.c,$(O)/tests/kernel/%,$(wildcard tests/unit/site*.c))
 TWIN_CACHE := $(addprefix $(O)/tests/kernel/,site_cache site_changes site_races site_listings)
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
-LOAD_SRC := $(sort $(filter-out $(if $(TLS),%/tls_absent.c,%/tls.c),$(wildcard tools/load/*.c)))
+LOAD_SRC := $(sort $(filter-out $(if $(TLS),%/tls_absent.c,%/tls.c) $(if $(H2),%/h2_absent.c,%/h2.c),$(wildcard tools/load/*.c)))
 DROP_SRC := $(sort $(wildcard tools/drop/*.c))
 TRACE_SRC := $(sort $(filter-out tools/trace/%.bpf.c $(if $(TRACER),%/attach_absent.c %/sniff_filter_absent.c,%/attach.c %/sniff_filter.c %/object.c) \
     $(if $(UNWINDER),%/unwind_absent.c,%/unwind.c),$(wildcard tools/trace/*.c)))
@@ -390,7 +390,7 @@ $(O)/rung.oci.tar: $(STATIC) scripts/image
 # rung-load uses base/ and core/ of the library and nothing else (tests/tidy.py).
 $(LOAD): $(call objects,$(LOAD_SRC)) $(LIB)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lm $(if $(TLS),-lssl -lcrypto)
+	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lm $(if $(TLS),-lssl -lcrypto) $(if $(H2),-lnghttp2)
 
 $(DROP): $(call objects,$(DROP_SRC)) $(LIB)
 	$(call say,LINK,$@)

@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
+#include "question.h"
 #include "wire.h"
-#include "workload.h"
 
 enum {
     BATCH = 16,   /* requests of one send */
@@ -38,11 +38,17 @@ static void renew(struct worker *w, struct client *c)
         connect_begin(w, c);
 }
 
+/* Of the requests in flight, the one of that number. */
+static const struct shot *nth(const struct worker *w, const struct client *c, uint32_t number)
+{
+    return w->plan->h2 ? h2_shot(c->wire->h2, number) : shot_at(w, c, c->oldest + number);
+}
+
 /* All requests in flight on this connection have failed. */
 static void fail(struct worker *w, struct client *c, enum fault what)
 {
-    const struct shot *s = shot_at(w, c, c->oldest);
     uint32_t lost = in_flight(c);
+    const struct shot *s = lost ? nth(w, c, 0) : NULL;
     struct tally *t = &w->tally;
 
     if (lost)
@@ -54,26 +60,27 @@ static void fail(struct worker *w, struct client *c, enum fault what)
     }
     count_fault(w, what, lost ? lost : 1);
     for (uint32_t i = 0; i < lost && t->sample; i++)
-        samples_note(w, c, shot_at(w, c, c->oldest + i), (struct outcome){.fault = (uint8_t)what});
+        samples_note(w, c, nth(w, c, i), (struct outcome){.fault = (uint8_t)what});
     t->lost += lost;
     renew(w, c);
 }
 
 /* --- Sending ---------------------------------------------------------------------------------- */
 
-bool client_is_free(const struct worker *w, const struct client *c)
+bool client_is_free(const struct client *c)
 {
-    return c->state == CLIENT_UP && !c->leaving && !c->idle && in_flight(c) < w->plan->depth;
+    return c->state == CLIENT_UP && !c->leaving && !c->idle && in_flight(c) < c->depth;
 }
 
 void client_load(struct worker *w, struct client *c, uint64_t intended_ns)
 {
     const struct plan *p = w->plan;
-    struct shot *s = shot_at(w, c, c->next++);
+    struct shot *s = p->h2 ? h2_place(c->wire->h2) : shot_at(w, c, c->next);
     uint64_t room;
 
     s->intended_ns = intended_ns;
     s->sent_ns = w->now_ns;
+    c->next++;
     c->begun++;
     c->leaving = s->last = c->begun == p->per_connection;
     turns_next(w, c, s);
@@ -84,21 +91,9 @@ void client_load(struct worker *w, struct client *c, uint64_t intended_ns)
         room = p->opt->message_max - p->opt->message_min + 1;
         s->bytes = (uint32_t)(p->opt->message_min + worker_random(w) % room);
         s->at = (uint32_t)(worker_random(w) % (POOL_BYTES - s->bytes));
+    } else if (p->h2) {
+        h2_ask(c->wire->h2, s);
     }
-}
-
-/* The bytes of a shot. */
-static struct slice shot_bytes(const struct worker *w, const struct client *c, uint32_t at)
-{
-    const struct shot *s = shot_at(w, c, at);
-
-    if (!w->plan->fixed) {
-        if (w->plan->echo)
-            return (struct slice){w->plan->pool + s->at, s->bytes};
-        if (s->kind != KIND_PLAIN)
-            return mix_text(w, s);
-    }
-    return w->plan->target[s->target].request[s->last];
 }
 
 /* n bytes have been sent: note which shots are complete now. */
@@ -108,7 +103,7 @@ static void account(struct worker *w, struct client *c, size_t n)
 
     w->tally.bytes_out += n;
     while (n) {
-        left = shot_bytes(w, c, c->unsent).len - c->unsent_at;
+        left = shot_text(w, shot_at(w, c, c->unsent)).len - c->unsent_at;
         if (n < left) {
             c->unsent_at += (uint32_t)n;
             return;
@@ -131,12 +126,16 @@ static void send_by_wire(struct worker *w, struct client *c)
 {
     bool room = true;
     struct slice s;
+    int err;
 
-    for (; c->unsent != c->next && room; c->unsent++) {
-        s = shot_bytes(w, c, c->unsent);
+    for (; c->unsent != c->next && room && !c->wire->h2; c->unsent++) {
+        s = shot_text(w, shot_at(w, c, c->unsent));
         room = bytes_add(&w->clear, s.ptr, s.len);
     }
-    if (wire_send(w, c) != 0 || !room)
+    err = wire_send(w, c);
+    if (err == -EPROTO)
+        fail(w, c, FAULT_BAD_FRAMING);
+    else if (err || !room)
         cannot_send(c);
 }
 
@@ -150,7 +149,7 @@ static ssize_t send_some(const struct worker *w, const struct client *c)
     for (; msg.msg_iovlen < BATCH; msg.msg_iovlen++) {
         if (c->unsent + (uint32_t)msg.msg_iovlen == c->next)
             break;
-        s = shot_bytes(w, c, c->unsent + (uint32_t)msg.msg_iovlen);
+        s = shot_text(w, shot_at(w, c, c->unsent + (uint32_t)msg.msg_iovlen));
         iov[msg.msg_iovlen].iov_base = (char *)s.ptr;
         iov[msg.msg_iovlen].iov_len = s.len;
     }
@@ -170,7 +169,7 @@ void client_send(struct worker *w, struct client *c)
     }
     while (c->unsent != c->next) {
         if (c->unsent + 1 == c->next) { /* nearly always */
-            s = shot_bytes(w, c, c->unsent);
+            s = shot_text(w, shot_at(w, c, c->unsent));
             n = send(c->fd, s.ptr + c->unsent_at, s.len - c->unsent_at, MSG_NOSIGNAL);
         } else {
             n = send_some(w, c);
@@ -192,50 +191,19 @@ void client_send(struct worker *w, struct client *c)
 
 void client_fill(struct worker *w, struct client *c)
 {
-    while (w->quota && client_is_free(w, c))
+    while (w->quota && client_is_free(c))
         client_load(w, c, w->now_ns);
     client_send(w, c);
 }
 
 /* --- Receiving -------------------------------------------------------------------------------- */
 
-/* The expected digest of an answer; NULL: there is none.  An answer to HEAD has no body to
- * compare. */
-static struct reference *reference_of(const struct worker *w, uint32_t target)
-{
-    const struct target *t = &w->plan->target[target];
-
-    if (t->file && t->method == HTTP_GET)
-        return t->file;
-    return w->reference ? &w->reference[target] : NULL;
-}
-
-static inline struct question question_of(const struct worker *w, const struct shot *s)
-{
-    const struct plan *p = w->plan;
-    struct question q = {.plan = p, .target = &p->target[s->target]};
-
-    if (w->digests && s->kind == KIND_PLAIN)
-        q.reference = reference_of(w, s->target);
-    if (p->fixed) {
-        q.seen = &w->seen[s->target % SEEN_PLACES];
-        return q;
-    }
-    if (p->echo) {
-        q.message = p->pool + s->at;
-        q.message_bytes = s->bytes;
-    } else {
-        q.asked = mix_asked(w, s);
-    }
-    return q;
-}
-
 /* The answer to the oldest request is complete. */
 static void take(struct worker *w, struct client *c)
 {
     struct shot *s = shot_at(w, c, c->oldest);
 
-    count_answer(w, c, s);
+    count_answer(w, c, s, &c->answer);
     if (!c->answer.keep_alive)
         c->leaving = true;
     if (c->oldest++ == c->unsent && !w->plan->echo) {
@@ -282,6 +250,10 @@ static void ended(struct worker *w, struct client *c)
         renew(w, c);
         return;
     }
+    if (w->plan->h2) {
+        fail(w, c, FAULT_CLOSED_EARLY);
+        return;
+    }
     q = question_of(w, shot_at(w, c, c->oldest));
     if (c->wire && !c->wire->ended && c->answer.in_body)
         c->answer.fault = FAULT_SHORT_BODY; /* anyone could have cut it (RFC 9112 9.8) */
@@ -305,6 +277,7 @@ static void count_bytes(struct worker *w, size_t n)
 /* Read what these bytes are when they are decrypted; false: the connection is gone. */
 static bool take_by_wire(struct worker *w, struct client *c, struct slice bytes)
 {
+    enum fault what = FAULT_NONE;
     struct slice plain;
     long n;
 
@@ -320,11 +293,31 @@ static bool take_by_wire(struct worker *w, struct client *c, struct slice bytes)
             return false;
         }
         count_bytes(w, plain.len);
-        if (!take_all(w, c, plain))
+        if (w->plan->h2)
+            what = h2_hear(c->wire->h2, plain);
+        else if (!take_all(w, c, plain))
             return false;
+        if (what) {
+            fail(w, c, what);
+            return false;
+        }
     } while (bytes.len);
-    if (bytes_left(&c->wire->out)) /* of the library's own */
+    /* What the libraries have to say; a stream that is reset closes then. */
+    if (bytes_left(&c->wire->out) || (w->plan->h2 && h2_has_frames(c->wire->h2)))
         client_send(w, c);
+    return c->state == CLIENT_UP;
+}
+
+/* Answers may have been taken; false: the connection is gone. */
+static inline bool go_on(struct worker *w, struct client *c)
+{
+    if (c->leaving && !in_flight(c)) {
+        w->tally.closed_idle += w->plan->h2 && h2_leaves(c->wire->h2);
+        renew(w, c);
+        return false;
+    }
+    if (client_is_free(c))
+        w->on_free(w, c);
     return true;
 }
 
@@ -352,13 +345,7 @@ static size_t receive(struct worker *w, struct client *c)
         if (!take_all(w, c, (struct slice){w->scratch, (size_t)n}))
             return 0;
     }
-    if (c->leaving && !in_flight(c)) {
-        renew(w, c);
-        return 0;
-    }
-    if (client_is_free(w, c))
-        w->on_free(w, c);
-    return (size_t)n;
+    return go_on(w, c) ? (size_t)n : 0;
 }
 
 /* Bytes left unread are not reported again.  A receive that leaves room has emptied the socket, but
@@ -389,15 +376,14 @@ static bool greet(struct worker *w, struct client *c)
             return false;
         w->now_ns = clock_ns();
         if (n <= 0) {
-            connect_refused(w, c, wire_note(w, FAULT_TLS_CLOSED,
-                                            n ? "it reset the connection during the handshake"
-                                              : "it closed the connection during the handshake"));
+            connect_refused(w, c, wire_note_end(w, c, n ? "reset the connection"
+                                                        : "closed the connection"));
             return false;
         }
         in = (struct slice){w->scratch, (size_t)n};
         connect_greet(w, c, &in);
     } while (c->state == CLIENT_GREETING);
-    return c->state == CLIENT_UP && (!in.len || take_by_wire(w, c, in));
+    return c->state == CLIENT_UP && (!in.len || (take_by_wire(w, c, in) && go_on(w, c)));
 }
 
 /* A connection that is not up has an event; true: it is up now, and has it still. */
@@ -427,6 +413,22 @@ void client_event(struct worker *w, struct client *c, uint32_t events)
 
 /* --- Time ------------------------------------------------------------------------------------- */
 
+/* HTTP/2: each request has its own time.  If all on a connection are late, it is replaced. */
+static void streams_due(struct worker *w, struct client *c)
+{
+    uint64_t timeout_ns = w->plan->timeout_ns;
+    uint64_t oldest_ns = h2_give_up(c->wire->h2, w->now_ns - timeout_ns);
+    bool asks = in_flight(c) > 0;
+
+    oldest_ns = oldest_ns < w->now_ns ? oldest_ns : w->now_ns;
+    client_time(w, c, (oldest_ns + timeout_ns) / 1000000 + 1);
+    client_send(w, c);
+    if (c->state != CLIENT_UP)
+        return;
+    c->leaving = c->leaving || (asks && !in_flight(c));
+    go_on(w, c);
+}
+
 void client_due(struct worker *w, struct client *c)
 {
     uint64_t timeout_ns = w->plan->timeout_ns, end_ns = w->now_ns + timeout_ns;
@@ -440,7 +442,9 @@ void client_due(struct worker *w, struct client *c)
     } else if (c->state == CLIENT_CONNECTING) {
         connect_failed(w, c, ETIMEDOUT);
     } else if (c->state == CLIENT_GREETING) {
-        connect_refused(w, c, wire_note(w, FAULT_TLS_LATE, "its handshake took too long"));
+        connect_refused(w, c, wire_note_late(w, c));
+    } else if (c->state == CLIENT_UP && w->plan->h2) {
+        streams_due(w, c);
     } else if (c->state == CLIENT_UP) {
         if (in_flight(c))
             end_ns = shot_at(w, c, c->oldest)->sent_ns + timeout_ns;

@@ -78,7 +78,7 @@ static void connected(struct worker *w, struct client *c)
     w->tally.connects++;
     hist_add(&w->tally.connect, w->now_ns - c->connect_ns, 1);
     client_watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
-    if (!w->plan->secure) {
+    if (!w->plan->wired) {
         ready(w, c);
         return;
     }
@@ -88,7 +88,7 @@ static void connected(struct worker *w, struct client *c)
     if (wire_begin(w, c))
         connect_greet(w, c, &none);
     else
-        connect_refused(w, c, wire_note(w, FAULT_TLS_FAILED, "there is no memory for TLS"));
+        connect_refused(w, c, wire_note(w, FAULT_CONNECT, "there is no memory for it"));
 }
 
 void connect_greet(struct worker *w, struct client *c, struct slice *in)
@@ -170,6 +170,7 @@ void connect_begin(struct worker *w, struct client *c)
 {
     c->connect_ns = w->now_ns;
     c->begun = c->oldest = c->unsent = c->next = c->unsent_at = 0;
+    c->depth = w->plan->depth;
     c->leaving = false;
     answer_begin(&c->answer);
     connect_try(w, c);

@@ -34,29 +34,40 @@ void count_fault(struct worker *w, enum fault what, uint64_t times)
         w->second->faults += times;
 }
 
-static enum fault note_fault(struct worker *w, const struct client *c, const struct shot *s)
+static enum fault note_fault(struct worker *w, const struct shot *s, const struct answer *a)
 {
     const struct target *target = &w->plan->target[s->target];
-    enum fault what = files_blame(w->plan, target, s->kind, c->answer.fault);
+    enum fault what = files_blame(w->plan, target, s->kind, a->fault);
     struct tally *t = &w->tally;
 
     if (!t->fault[what]) {
         t->example[what].target = s->target;
         t->example[what].kind = s->kind;
-        t->example[what].at = c->answer.wrong_at;
+        t->example[what].at = a->wrong_at;
     }
     count_fault(w, what, 1);
     return what;
 }
 
-void count_answer(struct worker *w, const struct client *c, const struct shot *s)
+void count_lost(struct worker *w, const struct client *c, const struct shot *s,
+                const struct answer *a)
 {
-    struct outcome outcome = {.status = c->answer.status};
+    struct outcome outcome = {.fault = (uint8_t)note_fault(w, s, a)};
+
+    w->tally.lost++;
+    if (w->tally.sample)
+        samples_note(w, c, s, outcome);
+}
+
+void count_answer(struct worker *w, const struct client *c, const struct shot *s,
+                  const struct answer *a)
+{
+    struct outcome outcome = {.status = a->status};
     struct tally *t = &w->tally;
     uint64_t latency = w->now_ns - s->sent_ns;
 
     t->answers++;
-    t->status[c->answer.status]++; /* of three digits */
+    t->status[a->status]++; /* of three digits */
     hist_add(&t->service, latency, 1);
     if (w->plan->open) {
         latency = w->now_ns - s->intended_ns;
@@ -69,9 +80,9 @@ void count_answer(struct worker *w, const struct client *c, const struct shot *s
         hist_add(&w->second->latency, latency, 1);
     }
     if (w->learnt)
-        mix_count(w, &c->answer, s);
-    if (c->answer.fault)
-        outcome.fault = (uint8_t)note_fault(w, c, s);
+        mix_count(w, a, s);
+    if (a->fault)
+        outcome.fault = (uint8_t)note_fault(w, s, a);
     if (t->sample)
         samples_note(w, c, s, outcome);
 }

@@ -9,7 +9,7 @@
  *   answer*.c  bytes -> an answer, checked              run.c     all threads: start, wait, stop
  *   result.c   sums of all threads; what was the limit  report*.c  for people, programs, plots
  *   limit.c    limits of --fail-if                      knee.c     runs at rising rates
- *   wire.c     TLS, see wire.h                          tls.c      ... and the library behind it
+ *   wire.c     TLS and HTTP/2, see wire.h               tls.c h2*.c  ... and the libraries for it
  *   random.c   what a thread draws                      output.c   where results go
  *   keep.c     bytes that stay with the plan            digest.h   64 bits of a body
  *   trial*.c   hostile clients: see trial.h
@@ -52,6 +52,7 @@ enum load_exit {
 
 enum {
     PIPELINE_MAX = 64,
+    STREAMS_MAX = 1000,
     SOURCES_MAX = 16,
     MESSAGE_MAX = 1 << 20,     /* bytes of an echo:// message */
     TARGETS_MAX = 2000000,     /* URLs: a site of a million files, and some */
@@ -110,7 +111,8 @@ struct plan {
     struct sockaddr_storage source[SOURCES_MAX];
     unsigned sources;
     bool echo, unix_socket;
-    bool secure;             /* https */
+    bool secure, h2;         /* https; HTTP/2 */
+    bool wired;              /* one of them: connections have a wire */
     struct tls_context *tls;
     enum http_method method;
     unsigned threads, connections, idle;
@@ -210,6 +212,10 @@ struct tally {
         uint64_t full, resumed, others; /* others: than the first, by version or cipher */
         const char *version, *cipher;   /* of the first; the library's, they stay */
     } tls;
+    struct {
+        uint64_t goaways, resets; /* GOAWAY and RST_STREAM of the server */
+        const char *goaway_error; /* the last one that is an error; the library's, it stays */
+    } h2;
     struct {
         enum fault fault;
         char why[160]; /* a sentence about the server */

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "../../base/say.h"
+#include "h2.h"
 #include "tls.h"
 #include "workload.h"
 
@@ -158,6 +159,12 @@ static int check_sense(const struct plan *p)
         {o->check && o->method == METHOD_OPTIONS, "--check: an answer to OPTIONS is no file"},
         {o->cacert && !p->secure, "--cacert: it is about certificates; the URL is not https://"},
         {o->resume && !p->secure, "--resume: it is about TLS; the URL is not https://"},
+        {o->http2 && p->echo, "--http2: messages of echo:// have no frames"},
+        {o->http2 && o->pipeline > 1,
+         "--pipeline: it is HTTP/1's; with --http2 requests in flight are --streams"},
+        {o->streams > 1 && !o->http2, "--streams: HTTP/1 has none; add --http2"},
+        {o->streams > 1 && !o->keep_alive,
+         "--streams: they need connections that stay: --keep-alive on"},
         {o->status && o->status < 100, "--status: it has three digits, such as 304"},
         {o->pipeline > 1 && !o->keep_alive,
          "--pipeline: it needs connections that stay: --keep-alive on"},
@@ -209,7 +216,9 @@ static void set_numbers(struct plan *p)
         p->connections = (unsigned)p->requests; /* the others would have nothing to ask */
     if (p->threads > p->connections)
         p->threads = p->connections;
-    p->depth = (unsigned)o->pipeline;
+    p->h2 = o->http2;
+    p->wired = p->h2 || p->secure;
+    p->depth = (unsigned)(p->h2 ? o->streams : o->pipeline);
     for (p->ring = 1; p->ring < p->depth;)
         p->ring *= 2;
     p->per_connection = o->keep_alive ? (uint32_t)o->per_connection : 1;
@@ -218,6 +227,15 @@ static void set_numbers(struct plan *p)
         p->duration_ns = 10 * SECOND_NS;
     p->timeout_ns = o->timeout * 1000000;
     p->unix_socket = o->unix_path != NULL;
+}
+
+static int check_http2(void)
+{
+    if (h2_is_built())
+        return 0;
+    say_error("--http2: this program was built without HTTP/2; install libnghttp2-dev and build "
+              "it again");
+    return EXIT_MISSING;
 }
 
 int plan_make(struct plan *p, const struct load_options *opt, const struct option_found *found)
@@ -232,7 +250,7 @@ int plan_make(struct plan *p, const struct load_options *opt, const struct optio
         say_error("no URL is given: rung load URL; rung load --help shows examples");
         return EXIT_USAGE;
     }
-    code = plan_check_headers(&opt->header);
+    code = plan_check_headers(opt);
     code = code ? code : workload_read(p, found);
     if (code)
         return code;
@@ -240,6 +258,7 @@ int plan_make(struct plan *p, const struct load_options *opt, const struct optio
     code = code ? code : check_sense(p);
     code = code ? code : read_sources(p);
     code = code ? code : check_descriptors(p);
+    code = code || !p->h2 ? code : check_http2();
     code = code || !p->secure ? code : tls_open(&p->tls, p);
     code = code ? code : list_targets(p);
     code = code ? code : workload_make(p);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include "../../base/say.h"
 #include "../../base/version.h"
+#include "h2_fields.h"
 #include "workload.h"
 
 /* --- Requests --------------------------------------------------------------------------------- */
@@ -29,8 +30,10 @@ bool plan_names(const char *header, const char *field)
     return strncasecmp(header, field, strlen(field)) == 0 && header[strlen(field)] == ':';
 }
 
-int plan_check_headers(const struct option_list *headers)
+int plan_check_headers(const struct load_options *o)
 {
+    const struct option_list *headers = &o->header;
+
     for (unsigned i = 0; i < headers->count; i++) {
         const char *text = headers->item[i];
 
@@ -41,6 +44,10 @@ int plan_check_headers(const struct option_list *headers)
         if (plan_names(text, "Connection") || plan_names(text, "Content-Length") ||
             plan_names(text, "Transfer-Encoding")) {
             say_error("--header: '%s' would change where messages end; see --keep-alive", text);
+            return EXIT_USAGE;
+        }
+        if (o->http2 && h2_fields_forbid(text)) {
+            say_error("--header: '%s' is a matter of HTTP/1; leave it out with --http2", text);
             return EXIT_USAGE;
         }
     }

@@ -106,6 +106,19 @@ static void put_tls(const struct result *r, FILE *out)
             r->plan->opt->cacert ? "verified" : "not verified");
 }
 
+static void put_h2(const struct result *r, FILE *out)
+{
+    const struct tally *s = &r->sum;
+
+    if (!r->plan->h2)
+        return;
+    fprintf(out, "  %-10s up to %u stream%s a connection; %llu GOAWAY", "http/2", r->plan->depth,
+            r->plan->depth == 1 ? "" : "s", (unsigned long long)s->h2.goaways);
+    if (s->h2.goaway_error)
+        fprintf(out, " (%s)", s->h2.goaway_error);
+    fprintf(out, ", %llu RST_STREAM\n", (unsigned long long)s->h2.resets);
+}
+
 static void put_status(const struct tally *s, FILE *out)
 {
     unsigned shown = 0;
@@ -224,6 +237,7 @@ void report_text(const struct result *r, FILE *out)
             shown_bytes(in, sizeof(in), seconds > 0 ? (double)s->bytes_in / seconds : 0));
     put_latency(r, out);
     put_tls(r, out);
+    put_h2(r, out);
     if (!p->echo)
         put_status(s, out);
     report_mix(r, out);

@@ -60,7 +60,7 @@ static void put_setup(const struct result *r, FILE *out)
     fprintf(out, ", ");
     put_number(out, "threads", p->threads);
     fprintf(out, ", ");
-    put_number(out, "pipeline", p->depth);
+    put_number(out, "pipeline", p->h2 ? 1 : p->depth);
     fprintf(out, ", ");
     put_number(out, "requests_per_connection", p->per_connection);
     fprintf(out, ",\n ");
@@ -166,6 +166,25 @@ static void put_tls(const struct result *r, FILE *out)
     put_latency(out, "handshake_us", &s->handshake);
 }
 
+static void put_h2(const struct result *r, FILE *out)
+{
+    const struct tally *s = &r->sum;
+
+    fprintf(out, ",\n \"http2\": ");
+    if (!r->plan->h2) {
+        fprintf(out, "null");
+        return;
+    }
+    fprintf(out, "{");
+    put_number(out, "streams", r->plan->depth);
+    fprintf(out, ", ");
+    put_number(out, "goaway", s->h2.goaways);
+    put_text(out, "goaway_error", s->h2.goaway_error);
+    fprintf(out, ", ");
+    put_number(out, "rst_stream", s->h2.resets);
+    fprintf(out, "}");
+}
+
 static void put_schedule(const struct result *r, FILE *out)
 {
     const struct tally *s = &r->sum;
@@ -237,6 +256,7 @@ void report_json(const struct result *r, FILE *out)
     put_latency(out, "service_us", &r->sum.service);
     put_latency(out, "connect_us", &r->sum.connect);
     put_tls(r, out);
+    put_h2(r, out);
     put_faults(r, out);
     put_schedule(r, out);
     put_generator(r, out);

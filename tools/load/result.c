@@ -64,6 +64,10 @@ static void add_greetings(struct tally *to, const struct tally *from)
 
     if (!to->greeting.fault)
         to->greeting = from->greeting;
+    to->h2.goaways += from->h2.goaways;
+    to->h2.resets += from->h2.resets;
+    if (from->h2.goaway_error)
+        to->h2.goaway_error = from->h2.goaway_error;
     to->tls.full += from->tls.full;
     to->tls.resumed += from->tls.resumed;
     if (!to->tls.version) {

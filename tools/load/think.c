@@ -71,7 +71,7 @@ void think_end(struct worker *w)
     while (w->sleepers && w->sleeping[0]->wake_ns <= w->now_ns) {
         c = pop(w);
         c->asleep = false;
-        if (w->stopping || !client_is_free(w, c))
+        if (w->stopping || !client_is_free(c))
             continue;
         w->now_ns = clock_ns();
         client_fill(w, c);

@@ -83,14 +83,15 @@ static int keep_session(SSL *ssl, SSL_SESSION *session)
     return 1;
 }
 
-static void set_up(struct tls_context *c)
+static void set_up(struct tls_context *c, bool h2)
 {
-    static const unsigned char names[] = "\10http/1.1";
+    static const unsigned char names[] = "\2h2\10http/1.1";
+    const unsigned without = h2 ? 0 : 3;
 
     SSL_CTX_set_min_proto_version(c->ctx, TLS1_2_VERSION);
     SSL_CTX_set_mode(c->ctx, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_options(c->ctx, SSL_OP_NO_RENEGOTIATION);
-    SSL_CTX_set_alpn_protos(c->ctx, names, sizeof(names) - 1);
+    SSL_CTX_set_alpn_protos(c->ctx, names + without, sizeof(names) - 1 - without);
     SSL_CTX_set_session_cache_mode(c->ctx, c->resumes
                                    ? SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL
                                    : SSL_SESS_CACHE_OFF);
@@ -113,7 +114,7 @@ int tls_open(struct tls_context **context, const struct plan *p)
     if (!c->ctx || !c->method || !BIO_meth_set_read(c->method, bio_read) ||
         !BIO_meth_set_write(c->method, bio_write) || !BIO_meth_set_ctrl(c->method, bio_ctrl))
         return EXIT_FAILED;
-    set_up(c);
+    set_up(c, p->opt->http2);
     if (!file)
         return 0;
     ERR_clear_error();

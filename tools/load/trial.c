@@ -278,6 +278,7 @@ static int check_sense(const struct plan *p)
                 {o->threads, "--threads"}, {o->idle, "--idle"}, {o->pipeline > 1, "--pipeline"},
                 {!o->keep_alive, "--keep-alive"}, {o->close, "--close"},
                 {o->per_connection, "--requests-per-connection"}, {o->method, "--method"},
+                {o->http2, "--http2"},
                 {o->walk, "--walk"}, {o->zipf, "--zipf"}, {o->mix, "--mix"},
                 {o->replay, "--replay"}, {o->think, "--think"}, {o->source, "--source"},
                 {o->body_check, "--body-check"}, {o->status, "--status"},

@@ -53,7 +53,7 @@ static struct client *take_free(struct worker *w)
     while ((c = w->first_free)) {
         w->first_free = c->next_free;
         c->listed = false;
-        if (client_is_free(w, c))
+        if (client_is_free(c))
             break;
     }
     return c;
@@ -112,7 +112,7 @@ static void send_what_is_due(struct worker *w)
         client_load(w, c, w->next_ns);
         next_arrival(w);
         client_send(w, c);
-        if (client_is_free(w, c))
+        if (client_is_free(c))
             client_free(w, c);
     }
 }

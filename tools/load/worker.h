@@ -5,7 +5,8 @@
  * when a request is due.  think.c has pauses.  client.c sends on a connection, reads from it, and
  * gives it up; connect.c makes it, and wire.c is what it has in addition to HTTP/1.1.  turns.c
  * chooses URLs, count.c counts, and client_socket.c has the socket.  Requests under way are a ring
- * of shots in the order they were sent, which is the order of the answers.
+ * of shots in the order they were sent, which is the order of the answers; with HTTP/2 each has a
+ * place of h2.c, and next - oldest is how many there are.
  */
 #ifndef LOAD_WORKER_H
 #define LOAD_WORKER_H
@@ -24,7 +25,7 @@ struct shot {
     uint8_t kind;       /* enum kind; if not plain, mix_asked() has its bytes */
 };
 
-/* GREETING: connected, and in the handshake of TLS. */
+/* GREETING: connected; the handshake of TLS or HTTP/2's SETTINGS are due. */
 enum client_state { CLIENT_DOWN, CLIENT_CONNECTING, CLIENT_GREETING, CLIENT_UP };
 
 struct client {
@@ -40,6 +41,7 @@ struct client {
     uint32_t peer, turn; /* the peer to ask, and which of its URLs is next */
     uint32_t stride;     /* ... and the step to the URL after that */
     uint32_t begun;      /* requests on this connection */
+    uint32_t depth;      /* ... that may be under way */
     uint32_t oldest, unsent, next; /* of the ring; unsent: the first that is not wholly sent */
     uint32_t unsent_at;            /* bytes of that request that are sent */
     uint64_t connect_ns;           /* when connecting began, or the greeting */
@@ -136,7 +138,7 @@ void connect_refused(struct worker *w, struct client *c, enum fault what); /* af
 void client_event(struct worker *w, struct client *c, uint32_t events);
 void client_due(struct worker *w, struct client *c); /* its node came out of the wheel */
 /* Whether the client can take one more request. */
-bool client_is_free(const struct worker *w, const struct client *c);
+bool client_is_free(const struct client *c);
 /* Adds a request, which client_send() sends. */
 void client_load(struct worker *w, struct client *c, uint64_t intended_ns);
 void client_send(struct worker *w, struct client *c);
@@ -177,7 +179,11 @@ double worker_uniform(struct worker *w);    /* above 0 and below 1 */
 
 /* --csv: begins the second of now_ns; later counts go to it. */
 void count_second(struct worker *w);
-void count_answer(struct worker *w, const struct client *c, const struct shot *s);
+void count_answer(struct worker *w, const struct client *c, const struct shot *s,
+                  const struct answer *a);
+/* A request that has no answer, or half of one: a->fault says why. */
+void count_lost(struct worker *w, const struct client *c, const struct shot *s,
+                const struct answer *a);
 void count_fault(struct worker *w, enum fault what, uint64_t times);
 
 /* mix.c: the bytes of a shot that is not plain. */

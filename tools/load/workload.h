@@ -162,7 +162,7 @@ int plan_add(struct plan *p, const char *url, const struct wish *wish);
 /* Whether the header is that field. */
 bool plan_names(const char *header, const char *field);
 /* --header: 0, or an exit code after a message. */
-int plan_check_headers(const struct option_list *headers);
+int plan_check_headers(const struct load_options *o);
 
 /* --- files.c ---------------------------------------------------------------------------------- */
 
