@@ -31,7 +31,7 @@ enum option_type {
 };
 
 enum {
-    OPTION_ROWS_MAX = 64,    /* of a table */
+    OPTION_ROWS_MAX = 80,    /* of a table */
     OPTION_LIST_MAX = 8,     /* items of a list */
     OPTION_OPERANDS_MAX = 4,
     OPTION_LIST_TEXT = 512,  /* bytes of a list in the environment, like all below with the NUL */
