@@ -320,6 +320,11 @@ void conn_resume(struct conn *c, uint64_t now_ms)
         advance(c, NULL, 0, now_ms);
 }
 
+bool conn_asks_again(const struct conn *c)
+{
+    return c->flags & CONN_ASKED;
+}
+
 void conn_kick(struct conn *c, uint64_t now_ms)
 {
     c->flags &= ~CONN_BLOCKED;

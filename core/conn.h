@@ -144,6 +144,9 @@ void conn_sent(struct conn *c, size_t n, uint64_t now_ms);
  * recorded.  find() is never repeated for a job that has not been resumed. */
 void conn_resume(struct conn *c, uint64_t now_ms);
 
+/* During find(): whether this request's find() was called before, and put the answer off. */
+bool conn_asks_again(const struct conn *c);
+
 /* Like conn_resume(), in any want, for a connection whose protocol's more() has something new to
  * say though nothing was received: an answer inside it has been made.  CONN_RECV may become
  * CONN_SEND; a receive in flight is then not waited for. */

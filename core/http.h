@@ -187,10 +187,14 @@ struct http_host {
     struct conn_host conn; /* first: struct conn knows this part alone */
 
     /* Finds the requested representation: 0 and *source; -ENOENT 404, -EACCES or -EPERM 403,
-     * -ENAMETOOLONG 404, -EKEYREJECTED 401 (Basic), -EMFILE, -ENFILE, -ENOMEM, -EAGAIN, -ESTALE
-     * 503; others 500.  -EINPROGRESS: not ready yet; the connection waits, and conn_resume() calls
-     * find() again with the same ask. */
+     * -ENAMETOOLONG 404, -EKEYREJECTED 401 (Basic), -EDQUOT 429, -EMFILE, -ENFILE, -ENOMEM,
+     * -EAGAIN, -ESTALE 503; others 500.  -EINPROGRESS: not ready yet; the connection waits, and
+     * conn_resume() calls find() again with the same ask. */
     int (*find)(void *ctx, const struct http_ask *ask, struct source **source);
+
+    /* Whether a request is answered for which find() is not called: OPTIONS, a method that is not
+     * served, a path that is none.  If not, its answer is 429.  NULL: all are. */
+    bool (*admit)(void *ctx, const struct conn *conn, const struct http_head *head);
 
     /* Finds the site's own page for an error status (404.html), or -ENOENT.  -EINPROGRESS as above;
      * but if the peer has finished sending, it must not be returned.  The owner of the connection
@@ -217,6 +221,7 @@ struct http_host {
     const char *server; /* what Server says (RFC 9110 10.2.4); NULL: "rung" */
     struct http_recent *recent; /* heads seen before; NULL: every head is parsed */
     uint32_t body_bytes_max;    /* of a request */
+    uint32_t retry_s;           /* what Retry-After says with -EDQUOT */
     bool closing;               /* the server drains: answers say Connection: close */
 };
 
@@ -231,6 +236,9 @@ extern const struct conn_proto http_proto;
 
 /* http_secure.c: answers each request with its own address under https, and closes. */
 extern const struct conn_proto http_secure_proto;
+
+/* http_refused.c: answers the first request with 429, and closes. */
+extern const struct conn_proto http_refused_proto;
 
 /* http_recent.c: heads seen before; zero at first.  Each head that is kept takes some 7 KB from the
  * host, until http_recent_drop(). */

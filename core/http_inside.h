@@ -8,6 +8,7 @@
  *   http_status.c  answers that are a status with a short page: errors, the redirect, OPTIONS
  *   http_more.c    bodies in pieces: made ones (chunked), several ranges (multipart)
  *   http_cond.c    validators and preconditions      http_range.c  Range
+ *   http_refused.c, http_secure.c  protocols that give one answer, whatever is asked for
  *   http_accept.c  Accept-Encoding and Accept        http_text.c   appends text to a buffer
  */
 #ifndef CORE_HTTP_INSIDE_H
@@ -154,6 +155,7 @@ struct answer {
     const struct http_head *head; /* the request's */
     struct text text;             /* its head, at conn_space() */
     uint64_t size;                /* 416: of the representation */
+    uint32_t retry_s;             /* 429; 0: the host's */
     unsigned status;
     bool keep_alive;
 };

@@ -327,6 +327,14 @@ int http_reply_ask(struct conn *c, const struct http_head *head, const struct ht
     return err ? http_status_write(&f.a, http_status_of_error(err)) : reply_found(&f, ask);
 }
 
+/* Whether the host answers a request for which it is not asked to find anything. */
+static bool is_admitted(struct conn *c, const struct http_head *head)
+{
+    const struct http_host *host = http_host_of(c);
+
+    return !host->admit || host->admit(host->conn.ctx, c, head);
+}
+
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
 {
     struct answer a = {.c = c, .head = head, .keep_alive = keep_alive};
@@ -334,19 +342,20 @@ int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
     struct http_ask ask;
     unsigned status = 0;
 
-    if (head->method == HTTP_OPTIONS) {
-        status = options_status(c, head);
-        if (status)
-            return http_status_write(&a, status);
-        http_status_options(&a);
-        return 0;
-    }
-    if (head->method == HTTP_GET || head->method == HTTP_HEAD)
+    if (head->method == HTTP_GET || head->method == HTTP_HEAD) {
         status = http_ask_set(&ask, work->path, head);
-    else
+        ask.conn = c;
+        if (!status)
+            return http_reply_ask(c, head, &ask, keep_alive);
+    } else if (head->method == HTTP_OPTIONS) {
+        status = options_status(c, head);
+    } else {
         status = head->method == HTTP_KNOWN ? 405 : 501;
+    }
+    if (!is_admitted(c, head))
+        status = 429;
     if (status)
         return http_status_write(&a, status);
-    ask.conn = c;
-    return http_reply_ask(c, head, &ask, keep_alive);
+    http_status_options(&a);
+    return 0;
 }

@@ -45,6 +45,11 @@ static void put_special(struct answer *a)
         text_number(&a->text, a->size);
         TEXT_LITERAL(&a->text, "\r\n");
         break;
+    case 429: /* RFC 6585 4 */
+        TEXT_LITERAL(&a->text, "Retry-After: ");
+        text_number(&a->text, a->retry_s ? a->retry_s : http_host_of(a->c)->retry_s);
+        TEXT_LITERAL(&a->text, "\r\n");
+        break;
     case 503: /* RFC 9110 10.2.3 */
         TEXT_LITERAL(&a->text, "Retry-After: 1\r\n");
         break;
@@ -336,6 +341,8 @@ unsigned http_status_of_error(int err)
         return 404;
     case -EKEYREJECTED:
         return 401;
+    case -EDQUOT:
+        return 429;
     case -EACCES:
     case -EPERM:
         return 403;

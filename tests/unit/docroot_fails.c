@@ -52,6 +52,7 @@ static const struct fault {
     unsigned status;
 } faults[] = {
     {-ENOENT, 404}, {-ENAMETOOLONG, 404}, {-EACCES, 403}, {-EPERM, 403}, {-EISDIR, 500},
+    {-EKEYREJECTED, 401}, {-EDQUOT, 429},
     {-EMFILE, 503}, {-ENFILE, 503}, {-ENOMEM, 503}, {-EAGAIN, 503}, {-ESTALE, 503},
     {-EIO, 500}, {-EINTR, 500}, {-EINVAL, 500},
 };

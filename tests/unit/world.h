@@ -57,7 +57,7 @@ static inline int world_error(struct slice path)
     } errors[] = {
         {"/ENOENT", -ENOENT}, {"/ENAMETOOLONG", -ENAMETOOLONG}, {"/EACCES", -EACCES},
         {"/EPERM", -EPERM}, {"/EMFILE", -EMFILE}, {"/ENFILE", -ENFILE}, {"/ENOMEM", -ENOMEM},
-        {"/EAGAIN", -EAGAIN}, {"/ESTALE", -ESTALE},
+        {"/EAGAIN", -EAGAIN}, {"/ESTALE", -ESTALE}, {"/EDQUOT", -EDQUOT},
         {"/EIO", -EIO}, {"/EINTR", -EINTR},
     };
 
