@@ -93,7 +93,7 @@ static void send_out(struct threads *t, int fd)
         ;
     if (!err)
         return;
-    close(fd);
+    worker_close(t->worker, fd);
     leave(t);
 }
 

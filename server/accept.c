@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "../base/net.h"
-#include "inside.h"
+#include "address_limits.h"
 
 enum {
     STEP_BACK_MS = 20, /* full: how soon to look for a slot again */
@@ -99,11 +99,16 @@ int worker_accept(struct worker *w)
     return -ECANCELED;
 }
 
+void worker_close(struct worker *w, int fd)
+{
+    connection_close(w->server, fd);
+}
+
 void worker_refuse(struct worker *w, int fd)
 {
     (void)worker_unqueued(w); /* it may have waited for the thread that cannot serve it */
     stats_add(w->server->stats, STAT_REFUSED, 1);
-    close(fd);
+    worker_close(w, fd);
 }
 
 void worker_has_threads(struct worker *w, unsigned threads)

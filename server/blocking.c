@@ -7,7 +7,7 @@
  */
 #include <unistd.h>
 #include "../base/net.h"
-#include "inside.h"
+#include "address_limits.h"
 
 static void serve_input(struct loop *l, struct session *s, struct line *line)
 {
@@ -92,7 +92,7 @@ void session_leave(struct loop *l, struct session *s)
 void session_gone(struct loop *l, struct session *s, bool lost)
 {
     watchdog_del(l->worker->watchdog, s);
-    close(s->fd);
+    connection_close(l->worker->server, s->fd);
     stats_add(l->worker->server->stats, lost ? STAT_LOST : STAT_CLOSED, 1);
 }
 

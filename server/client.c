@@ -119,6 +119,19 @@ static void follow_field(const struct clients *c, const struct http_head *head, 
     }
 }
 
+struct address client_of_connection(const struct clients *c, int fd)
+{
+    struct address a = {0};
+
+    if (c && c->told && (size_t)fd < c->places)
+        a = c->told[fd];
+    if (a.family == ADDRESS_NONE && c && c->told && !c->prefixes)
+        return a; /* only the proxy can reach the port, and it connects for itself */
+    if (a.family == ADDRESS_NONE)
+        a = address_of_peer(fd);
+    return c && is_trusted(c, &a) ? (struct address){0} : a;
+}
+
 void client_address(const struct clients *c, int fd, const struct http_head *head,
                     struct address *a)
 {

@@ -3,7 +3,7 @@
  *
  * Two ways to report one: a header before the connection's first bytes (--proxy-protocol), and a
  * field of each request (--trust).  docs/proxies.md says whom to believe.  The address is found
- * when it is needed, which is for the log, --allow and --deny.
+ * when it is needed, which is for the log, --allow and --deny, and --limit-requests.
  */
 #ifndef SERVER_CLIENT_H
 #define SERVER_CLIENT_H
@@ -18,6 +18,10 @@ void clients_close(struct clients *clients); /* NULL is fine */
 /* Keeps the address that a header gave for the connection with that descriptor, until the next
  * connection with the descriptor gives its own.  False: there is no place for it. */
 bool clients_tell(struct clients *clients, int fd, const struct address *source);
+
+/* The client of a connection: the address that its header reported, or that of its other end;
+ * ADDRESS_NONE: it has gone, or the connection is a proxy's, and of many clients. */
+struct address client_of_connection(const struct clients *clients, int fd);
 
 /* The address of the client that sent a request; clients may be NULL: that of the connection.
  * ADDRESS_NONE: it has gone. */

@@ -6,6 +6,7 @@
  * reset the stream; otherwise the client is wrong (RFC 9113 5.1).
  */
 #include <stdlib.h>
+#include "address_limits.h"
 #include "h2_inside.h"
 
 /* --- Ends ------------------------------------------------------------------------------------- */
@@ -36,8 +37,10 @@ void h2_stream_over(struct h2 *h, struct stream *st)
     default:
         break;
     }
-    if (st->state == RECEIVES || st->state == WAITS)
+    if (st->state == RECEIVES || st->state == WAITS) {
         h->text_bytes -= st->text_len;
+        limits_spend(h2_loop(h), h->c);
+    }
     h->deferred -= st->deferred;
     st->deferred = false;
     st->state = OVER;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "address_limits.h"
 #include "cache.h"
 #include "h2.h"
 #include "health.h"
@@ -287,6 +288,24 @@ static int host_find_health(void *site, const struct http_ask *ask, struct sourc
                                       host_find(site, ask, source);
 }
 
+/* --limit-requests: everything is asked of the client's bucket first. */
+static int host_find_limited(void *site, const struct http_ask *ask, struct source **source)
+{
+    struct loop *l = site;
+    const struct server *srv = l->worker->server;
+
+    if (!limits_admit(l, ask->conn, ask->from))
+        return -EDQUOT;
+    if (srv->health)
+        return host_find_health(site, ask, source);
+    return srv->route ? host_find_routed(site, ask, source) : host_find(site, ask, source);
+}
+
+static bool host_admit(void *site, const struct conn *conn, const struct http_head *head)
+{
+    return limits_admit(site, conn, head);
+}
+
 static int host_page_health(void *site, unsigned status, struct source **source)
 {
     struct loop *l = site;
@@ -461,11 +480,16 @@ void host_init(struct http_host *h, struct loop *l)
         .date = l->date,
         .server = srv->server_field,
         .body_bytes_max = srv->body_bytes_max,
+        .retry_s = srv->limits ? limits_retry_s(srv->limits) : 1,
     };
     if (srv->health) {
         h->find = host_find_health;
         h->page = host_page_health;
         h->conn.release = host_release_health;
+    }
+    if (srv->limits && limits_requests(srv->limits)) {
+        h->find = host_find_limited;
+        h->admit = host_admit;
     }
     if (srv->metrics) {
         h->answer = host_answer_metered;

@@ -273,6 +273,7 @@ struct server {
     struct signals *signals; /* for the supervisor of processes; NULL: a thread handles them */
     struct metrics *metrics; /* what handles signals answers their clients, too; NULL: off */
     struct clients *clients; /* addresses that proxies report; NULL: none */
+    struct limits *limits;   /* of each address (address_limits.h); NULL: none */
     bool health;             /* the public listeners answer /.rung/health */
     pid_t worker_pid[WORKERS_MAX]; /* of workers that are processes; 0: it does not run */
     unsigned listeners;
@@ -339,6 +340,8 @@ void listeners_leave(const struct server *srv);              /* this process clo
 bool worker_takes_last(const struct worker *w, unsigned taken);
 /* A connection from any listener of the worker, without waiting; -EAGAIN: none, or -errno. */
 int worker_accept_now(struct worker *w);
+/* ... from the i-th one; blocking: the new socket's mode. */
+int worker_accept_from(struct worker *w, unsigned i, bool blocking);
 
 /* Whether a client waits in one of the listeners' queues. */
 bool worker_awaited(const struct worker *w);

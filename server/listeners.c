@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include "../base/net.h"
 #include "../base/say.h"
-#include "inside.h"
+#include "address_limits.h"
 
 enum { SHORTAGE_SAID_MS = 10000 /* out of descriptors: how often to complain */ };
 
@@ -57,6 +57,16 @@ bool worker_unqueued(struct worker *w)
     return n > 0;
 }
 
+/* Connections that are too many for their address are closed here, as many as a turn accepts. */
+int worker_accept_from(struct worker *w, unsigned i, bool blocking)
+{
+    int fd = net_accept(w->listener[i], blocking);
+
+    for (unsigned n = 0; fd >= 0 && w->server->limits && !limits_accept(w->server, fd); n++)
+        fd = n < ACCEPT_BUDGET ? net_accept(w->listener[i], blocking) : -EAGAIN;
+    return fd;
+}
+
 /* The listener after the one that had a connection last comes first. */
 int worker_accept_now(struct worker *w)
 {
@@ -65,7 +75,7 @@ int worker_accept_now(struct worker *w)
     for (unsigned n = 0; n < w->listeners && fd == -EAGAIN; n++) {
         unsigned turn = atomic_fetch_add_explicit(&w->turn, 1, memory_order_relaxed);
 
-        fd = net_accept(w->listener[turn % w->listeners], true);
+        fd = worker_accept_from(w, turn % w->listeners, true);
     }
     if (fd >= 0)
         probe_accepted(fd);

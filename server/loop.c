@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 #include "../base/net.h"
+#include "address_limits.h"
 #include "cache.h"
-#include "inside.h"
 #include "route.h"
 
 enum {
@@ -356,7 +356,7 @@ static void pause_listening(struct loop *l)
     victims_find(l);
 }
 
-struct session *loop_accepted(struct loop *l, int fd)
+static struct session *accepted(struct loop *l, int fd)
 {
     struct session *s;
 
@@ -373,6 +373,13 @@ struct session *loop_accepted(struct loop *l, int fd)
     return s;
 }
 
+struct session *loop_accepted(struct loop *l, int fd)
+{
+    struct server *srv = l->worker->server;
+
+    return fd >= 0 && srv->limits && !limits_accept(srv, fd) ? NULL : accepted(l, fd);
+}
+
 struct session *loop_accept(struct loop *l, unsigned i)
 {
     if (!loop_listening(l))
@@ -382,7 +389,7 @@ struct session *loop_accept(struct loop *l, unsigned i)
             pause_listening(l);
         return NULL;
     }
-    return loop_accepted(l, net_accept(l->worker->listener[i], false));
+    return accepted(l, worker_accept_from(l->worker, i, false));
 }
 
 /* --- Expiry ----------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../base/version.h"
+#include "address_limits.h"
 #include "client.h"
 #include "h2.h"
 #include "handover.h"
@@ -215,6 +216,7 @@ static void close_rest(struct server *srv)
     tls_close(srv->tls);
     metrics_close(srv->metrics);
     clients_close(srv->clients);
+    limits_close(srv->limits);
 }
 
 /* --- Running ---------------------------------------------------------------------------------- */
@@ -394,6 +396,8 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
         code = open_tls(srv);
     if (!code)
         code = clients_open(srv);
+    if (!code)
+        code = limits_open(srv);
     if (opt->proxy_protocol)
         srv->proto = proxy_before(srv->proto);
     if (!code && opt->user)

@@ -14,6 +14,7 @@
  *   handover.h       ... or that come from the server before
  *   notify.c         reports to systemd how the server is
  *   client.h         client addresses that proxies report
+ *   address_limits.h limits of connections and requests for each address
  *   metrics.h        counters and health, on a listener of their own
  *   listen_congestion.c  which congestion control their connections use
  *   port_owner.c     which process holds a port

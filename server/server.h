@@ -246,6 +246,9 @@ int worker_accept(struct worker *w);
 /* Close what worker_accept() slept on, for a copy of a worker that accepted on another thread. */
 void worker_accept_over(struct worker *w);
 
+/* Close a connection that no session has. */
+void worker_close(struct worker *w, int fd);
+
 /* Close a connection that cannot be served after all, and count it as refused. */
 void worker_refuse(struct worker *w, int fd);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "../base/net.h"
-#include "inside.h"
+#include "address_limits.h"
 
 /* Between two sends of a connection that is duplex: what its peer has said meanwhile. */
 void session_glance(struct loop *l, struct session *s)
@@ -79,25 +79,28 @@ void session_list_del(struct loop *l, struct session *s)
 
 void session_init(struct loop *l, struct session *s, int fd)
 {
-    const char *far = l->worker->server->arrangement.congestion_far;
+    const struct server *srv = l->worker->server;
+    const char *far = srv->arrangement.congestion_far;
 
     if (*far)
         congestion_far(fd, far);
     *s = (struct session){.fd = fd};
-    conn_init(&s->conn, l->worker->server->proto, &l->host.conn, l->now_ms);
+    conn_init(&s->conn, srv->limits ? limits_protocol(srv->limits, fd, srv->proto) : srv->proto,
+              &l->host.conn, l->now_ms);
     s->generation = ++l->generation;
-    stats_add(l->worker->server->stats, STAT_ACCEPTED, 1);
+    stats_add(srv->stats, STAT_ACCEPTED, 1);
 }
 
 void session_fini(struct loop *l, struct session *s)
 {
-    struct stats *stats = l->worker->server->stats;
+    struct server *srv = l->worker->server;
+    struct stats *stats = srv->stats;
 
     stats_add(stats, STAT_BYTES, s->conn.sent);
     if (conn_unfinished(&s->conn))
         net_cut(s->fd);
     conn_fini(&s->conn);
-    close(s->fd);
+    connection_close(srv, s->fd);
     stats_add(stats, STAT_CLOSED, 1);
 }
 
@@ -107,7 +110,7 @@ struct session *session_open(struct loop *l, int fd)
 
     if (!s) {
         stats_add(l->worker->server->stats, STAT_REFUSED, 1);
-        close(fd);
+        connection_close(l->worker->server, fd);
         return NULL;
     }
     session_init(l, s, fd);

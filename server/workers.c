@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../base/say.h"
+#include "address_limits.h"
 #include "handover.h"
-#include "inside.h"
 #include "metrics.h"
 
 enum {
@@ -77,6 +77,7 @@ static void process_main(struct server *srv, unsigned number, pid_t supervisor)
     metrics_forget(srv->metrics);
     handover_forget(srv->handover);
     stats_use(srv->stats, number + 1);
+    limits_use(srv->limits, number);
     if (srv->arrangement.reuseport)
         listeners_only(srv, number); /* do not keep another worker's listeners open */
     _exit(worker_run(srv, number) ? 1 : 0);
@@ -107,6 +108,8 @@ static bool reap(struct worker_slot *slot, int status)
     if (slot->pid_fd >= 0)
         close(slot->pid_fd);
     stats_lose(slot->server->stats, slot->number + 1);
+    if (slot->server->limits)
+        limits_lose(slot->server->limits, slot->number);
     slot->server->used_before = true;
     if (WIFSIGNALED(status))
         say_error("worker %u was killed by signal %d (%s); its connections are lost%s",

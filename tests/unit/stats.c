@@ -143,7 +143,9 @@ static void json_names_every_counter(void **state)
     stats_most(s, STAT_STACK_MOST, 4096);
     stats_json(s, buf, sizeof(buf));
     assert_string_equal(buf, "{\"open\":5,\"accepted\":7,\"closed\":2,\"lost\":0,"
-                             "\"evicted\":0,\"expired\":0,\"refused\":0,\"unproxied\":0,"
+                             "\"evicted\":0,\"expired\":0,\"refused\":0,"
+                             "\"limited_connections\":0,\"unproxied\":0,"
+                             "\"limited_requests\":0,"
                              "\"answers\":0,\"complete\":0,\"broken\":0,\"cache_hits\":0,"
                              "\"cache_misses\":0,\"cache_fills\":0,\"cache_ends\":0,"
                              "\"cache_wholes\":0,\"cache_variants\":0,\"cache_plain\":0,"

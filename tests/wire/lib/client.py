@@ -119,7 +119,7 @@ def check_status(reply):
 class Wire:
     """One connection. Use it in a with statement: a naive engine serves no other client while it is open."""
 
-    def __init__(self, address, rcvbuf=None, timeout=PATIENCE, secured=EVERYWHERE):
+    def __init__(self, address, rcvbuf=None, timeout=PATIENCE, secured=EVERYWHERE, source=None):
         if isinstance(address, str):
             family = socket.AF_UNIX
         else:
@@ -128,6 +128,8 @@ class Wire:
         self.sock.settimeout(timeout)
         if rcvbuf:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+        if source:
+            self.sock.bind((source, 0))
         self.sock.connect(address)
         if family != socket.AF_UNIX:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

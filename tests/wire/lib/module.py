@@ -42,6 +42,7 @@ PROCESS_ONLY = {
     "security_headers": "it has no fields of options",
     "redirect": "it has no redirects", "auth": "it asks for no password",
     "allow": "a filter of packets does that", "deny": "a filter of packets does that",
+    "limit_connections": "a filter of packets does that", "limit_requests": "it counts no client's requests",
     "spa": "it answers each path by itself", "pretty_urls": "it answers each path by itself",
     "busy": "nothing of it waits in a loop",
     "congestion": "its listener has the system's algorithm",
