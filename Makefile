@@ -116,7 +116,7 @@ MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # Each base/coro_MACHINE.c is for one machine.
 OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c) \
     $(if $(PROBES),server/probe_absent.c,server/probe.c) $(if $(QR),server/qr_absent.c,server/qr.c) \
-    $(addprefix server/,$(if $(TLS),tls_absent.c,tls_openssl.c tls_store.c tls_set.c tls_self.c) \
+    $(addprefix server/,$(if $(TLS),tls_absent.c,tls_openssl.c tls_store.c tls_set.c tls_self.c tls_ocsp.c) \
     $(if $(H2),h2_absent.c,h2.c h2_request.c h2_answer.c h2_stream.c))
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))

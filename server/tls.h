@@ -12,6 +12,7 @@
  *   tls_store.c     the newest certificates, and tickets
  *   tls_set.c       certificates from files, chosen by name
  *   tls_self.c      a certificate made for this machine
+ *   tls_ocsp.c      what its authority says of a certificate
  *   tls_tickets.c   keys of tickets, shared and renewed
  *   tls_absent.c    stands for all that know OpenSSL where the library's header is not installed
  *

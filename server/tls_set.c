@@ -88,8 +88,10 @@ static int load_pair(SSL_CTX *ctx, const char *cert, const char *key)
     SSL_CTX_set_default_passwd_cb(ctx, no_password);
     SSL_CTX_set_default_passwd_cb_userdata(ctx, &encrypted);
     ERR_clear_error();
-    if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) == 1)
+    if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) == 1) {
+        ocsp_load(ctx, cert);
         return EXIT_DONE;
+    }
     if (encrypted)
         say_error("--tls: the key %s is encrypted; decrypt it: openssl pkey -in %s -out FILE", key,
                   key);

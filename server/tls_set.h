@@ -21,4 +21,8 @@ void set_free(struct set *set);
 bool self_make(SSL_CTX *ctx);
 bool self_again(SSL_CTX *ctx, SSL_CTX *before);
 
+/* Staples the response in CERT.ocsp, if there is such a file (tls_ocsp.c); reports why one that is
+ * there is of no use. */
+void ocsp_load(SSL_CTX *ctx, const char *cert);
+
 #endif
