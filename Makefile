@@ -48,12 +48,12 @@ LINK := -pie -pthread -Wl,-z,relro,-z,now
 has = $(shell printf '\043if __has_include(<%s>)\nyes\n\043endif\n' '$(1)' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
 COMPRESSORS := $(if $(call has,libdeflate.h),gzip) $(if $(call has,brotli/encode.h),br) $(if $(call has,zstd.h),zstd)
 MISSING := $(filter-out $(COMPRESSORS),gzip br zstd)
-LDLIBS := -luring -lcrypt $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
-    $(if $(filter zstd,$(COMPRESSORS)),-lzstd)
 TLS := $(call has,openssl/ssl.h)
 QR := $(call has,qrencode.h)
 H2 := $(call has,nghttp2/nghttp2.h)
-LDLIBS += $(if $(TLS),-lssl -lcrypto) $(if $(QR),-lqrencode) $(if $(H2),-lnghttp2)
+ARCHIVE := $(and $(call has,archive.h),$(call has,zlib.h))
+LDLIBS := -luring -lcrypt $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
+    $(if $(filter zstd,$(COMPRESSORS)),-lzstd) $(if $(TLS),-lssl -lcrypto) $(if $(QR),-lqrencode) $(if $(H2),-lnghttp2) $(if $(ARCHIVE),-lz)
 PROBES := $(call has,sys/sdt.h)
 BPF_CC ?= clang
 TRACER := $(if $(shell command -v $(BPF_CC)),$(call has,bpf/libbpf.h))
@@ -115,12 +115,12 @@ MAIN := server/main.c
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # Each base/coro_MACHINE.c is for one machine.
 OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c) \
-    $(if $(PROBES),server/probe_absent.c,server/probe.c) $(if $(QR),server/qr_absent.c,server/qr.c) \
-    $(addprefix server/,$(if $(TLS),tls_absent.c,tls_openssl.c tls_store.c tls_set.c tls_self.c tls_ocsp.c) \
+    $(addprefix server/,$(if $(PROBES),probe_absent.c,probe.c) $(if $(QR),qr_absent.c,qr.c) $(if $(ARCHIVE),pack_absent.c,pack.c) \
+    $(if $(TLS),tls_absent.c,tls_openssl.c tls_store.c tls_set.c tls_self.c tls_ocsp.c) \
     $(if $(H2),h2_absent.c,h2.c h2_request.c h2_answer.c h2_stream.c))
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
-UNIT_SRC := $(filter-out $(if $(H2),,%/h2.c %/h2_time.c),$(call programs,tests/unit,^int main\b))
+UNIT_SRC := $(filter-out $(if $(H2),,%/h2.c %/h2_time.c) $(if $(ARCHIVE),,%/pack.c),$(call programs,tests/unit,^int main\b))
 SIM_SRC := $(call programs,tests/sim,^int main\b)
 FUZZ_SRC := $(filter-out %/main.c $(if $(H2),,%/h2.c),$(call programs,tests/fuzz,^int LLVMFuzzerTestOneInput\b))
 # A file without an entry point is shared by the programs in its folder.
@@ -367,6 +367,7 @@ $(O)/lib.list: FORCE
 	$(if $(PROBES),,@echo 'make: rung is built without its trace points: apt-get install systemtap-sdt-dev' >&2)
 	$(if $(TLS),,@echo 'make: rung is built without https: apt-get install libssl-dev' >&2)
 	$(if $(QR),,@echo 'make: rung is built without QR codes: apt-get install libqrencode-dev' >&2)
+	$(if $(ARCHIVE),,@echo 'make: rung is built without --archive: apt-get install libarchive-dev zlib1g-dev' >&2)
 	$(if $(H2),,@echo 'make: rung is built without HTTP/2: apt-get install libnghttp2-dev' >&2)
 	$(call tell,$(LIB_SRC))
 .PHONY: FORCE
@@ -376,10 +377,10 @@ $(RUNG): $(call objects,$(MAIN)) $(LIB)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # --user is looked up in /etc/passwd without a library; the linker's warning is about other sources of users (NSS).
-# Debian has no static libqrencode: its place is taken before the library is searched.
-$(STATIC): $(call objects,$(MAIN)) $(O)/server/qr_absent.o $(LIB)
+# Debian has no static libqrencode, and nothing is loaded into this program: their places are taken before the library is searched.
+$(STATIC): $(call objects,$(MAIN)) $(O)/server/qr_absent.o $(O)/server/pack_absent.o $(LIB)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(filter-out -pie,$(LINK)) -static-pie -s $(LDFLAGS) -o $@ $^ $(filter-out -lqrencode,$(LDLIBS)) \
+	$(Q)$(CC) $(filter-out -pie,$(LINK)) -static-pie -s $(LDFLAGS) -o $@ $^ $(filter-out -lqrencode -lz,$(LDLIBS)) \
 	    $(if $(filter br,$(COMPRESSORS)),-lbrotlicommon) -lm 2>$@.said; status=$$?; \
 	    grep -v 'in statically linked applications\|: in function' $@.said >&2; exit $$status
 

@@ -15,6 +15,7 @@ struct docroot_rules {
     const char *index;  /* a file's name, which stays where it is; NULL: index.html; "": none */
     bool hidden;        /* names that begin with a dot are served, too; .well-known always is */
     bool listing;       /* folders without an index are listed; false: they get 403 */
+    bool archive;       /* listings link to archives of their folder, which the host makes */
     bool precompressed; /* NAME.br, NAME.zst and NAME.gz may stand for NAME */
     size_t entries_max; /* of a listing that is sorted; a folder with more is streamed; 0: as many
                          * as DOCROOT_ENTRIES_MAX */

@@ -330,6 +330,7 @@ int folder_look(struct folder *f, const struct http_ask *ask, unsigned names)
     f->listing.path = (struct slice){f->path, ask->path.len};
     listing_view_read(&f->listing.view, ask);
     f->listing.ctx = f;
+    f->listing.archive = f->rules->archive;
     f->plain = true;
     f->stage = FOLDER_GATHERING;
     err = f->ops->begin(f, false);

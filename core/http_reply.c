@@ -24,7 +24,9 @@ static void put_vary(struct text *t, const struct source *s)
 {
     bool coded = s->vary || s->coding != CODING_IDENTITY;
 
-    if (s->kind == SOURCE_MADE && coded)
+    if (s->save_as)
+        TEXT_LITERAL(t, "Cache-Control: no-cache\r\n");
+    else if (s->kind == SOURCE_MADE && coded)
         TEXT_LITERAL(t, "Cache-Control: no-cache\r\nVary: Accept, Accept-Encoding\r\n");
     else if (s->kind == SOURCE_MADE)
         TEXT_LITERAL(t, "Cache-Control: no-cache\r\nVary: Accept\r\n");
@@ -111,6 +113,26 @@ static void reply_unmodified(struct found *f)
     answer_send(&f->a, f->source, (struct http_range){0, 0});
 }
 
+/* For a client to save it under that name.  Clients that do not know filename* get the name in
+ * ASCII (RFC 6266 appendix D); the other form may have all bytes that path_encode() leaves as they
+ * are (RFC 8187 3.2.1). */
+static void put_disposition(struct text *t, const char *name)
+{
+    size_t len = strlen(name);
+    const char *at;
+
+    TEXT_LITERAL(t, "Content-Disposition: attachment; filename=\"");
+    for (at = name; *at; at++) {
+        bool plain = *at >= ' ' && *at <= '~' && *at != '"' && *at != '\\' && *at != '%';
+
+        text_put(t, plain ? at : "_", 1);
+    }
+    TEXT_LITERAL(t, "\"; filename*=UTF-8''");
+    core_assert(3 * len <= (size_t)(t->end - t->at));
+    t->at += path_encode(t->at, name, len);
+    TEXT_LITERAL(t, "\r\nAccept-Ranges: none\r\n");
+}
+
 /* Chunked, or for 1.0, which knows no chunks, up to the end of the connection. */
 static void reply_made(struct found *f)
 {
@@ -122,6 +144,8 @@ static void reply_made(struct found *f)
     answer_open(&f->a, 200);
     put_type(&f->a.text, f->source);
     put_vary(&f->a.text, f->source);
+    if (f->source->save_as)
+        put_disposition(&f->a.text, f->source->save_as);
     if (chunked)
         TEXT_LITERAL(&f->a.text, "Transfer-Encoding: chunked\r\n");
     answer_close(&f->a);

@@ -47,6 +47,7 @@ struct listing {
     /* The caller's, set before the first listing_next(), the rest zero. */
     struct listing_view view;
     struct slice path; /* decoded, begins and ends with '/'; lives as long as the listing */
+    bool archive;      /* the folder can be had as ?archive=zip and ?archive=tar.gz */
     bool streamed;     /* entries come unsorted, and the totals are not known beforehand */
     uint64_t folders, files, others, bytes; /* totals of all pages, unless streamed */
     bool more;         /* entries follow the page's last one; need not be known before it */

@@ -360,6 +360,9 @@ static void out_footer(const struct listing *l, struct listing_out *o)
         out_view(o, &view, "nofollow");
         out_text(o, page ? "On one page</a>" : "Split into pages</a>");
     }
+    if (l->archive)
+        out_text(o, "<a rel=\"nofollow\" href=\"?archive=zip\" download>Download as .zip</a>"
+            "<a rel=\"nofollow\" href=\"?archive=tar.gz\" download>as .tar.gz</a>");
     view = l->view;
     view.format = LISTING_JSON;
     out_view(o, &view, "nofollow");

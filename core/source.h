@@ -10,7 +10,7 @@
 
 enum source_kind {
     SOURCE_BODY,    /* a representation: bytes in memory or a file */
-    SOURCE_MADE,    /* a listing: in bytes, or made by next() if its length is unknown */
+    SOURCE_MADE,    /* a listing or archive: in bytes, or made by next(), its length unknown */
     SOURCE_REDIRECT, /* the name is a directory's and lacks its final slash: 301 */
     SOURCE_MOVED    /* the host sends the client elsewhere: bytes are a URL, or its path */
 };
@@ -57,6 +57,9 @@ struct source {
     const struct whole *whole;
     /* A number that the host will never use for another body or other fields; 0: none. */
     uint64_t version;
+    /* SOURCE_MADE without bytes: the name under which a client is to save it, NUL-terminated (RFC
+     * 6266); NULL: it is to be shown. */
+    const char *save_as;
     /* SOURCE_MADE without bytes: writes up to cap bytes (>= CHUNK_BYTES_MAX) into buf.  Returns how
      * many, 0 at the end of the body, or one of enum source_answer. */
     size_t (*next)(struct source *source, char *buf, size_t cap);

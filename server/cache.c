@@ -10,6 +10,7 @@
 #include "../base/say.h"
 #include "cache_inside.h"
 #include "hash.h"
+#include "site_archive.h"
 
 /* --- Finding ---------------------------------------------------------------------------------- */
 
@@ -70,6 +71,8 @@ int cache_find(struct cache_reader *reader, const struct http_ask *ask, struct s
                               .now_ms = reader->now_ms};
     int err;
 
+    if (ask->query.ptr && site_archive_asked(c->site, ask))
+        return -EINPROGRESS;
     if (atomic_load_explicit(&c->listed, memory_order_relaxed) && ask->path.len &&
         ask->path.ptr[ask->path.len - 1] == '/') {
         err = cache_listing_find(reader, ask, source);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include "cache_inside.h"
 #include "hash.h"
+#include "site_archive.h"
 
 enum {
     VIEW_BYTES = 3 + 2 * sizeof(uint32_t), /* in the key: format, column, direction, page */
@@ -348,7 +349,7 @@ int cache_list(struct cache_reader *reader, const struct http_ask *ask, struct s
     struct key k;
 
     cache_sweep(c); /* the watches of listings that have ended */
-    if (!key_make(&k, c, ask))
+    if (site_archive_asked(c->site, ask) || !key_make(&k, c, ask))
         return site_find(c->site, ask, true, source);
     e = get_locked(c, &k.want);
     if (e)

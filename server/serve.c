@@ -22,6 +22,7 @@
 #include "h2.h"
 #include "handover.h"
 #include "metrics.h"
+#include "pack.h"
 #include "route.h"
 #include "tls.h"
 
@@ -124,7 +125,8 @@ static struct docroot_rules rules_of(const struct serve_options *opt, const char
     if (only)
         return (struct docroot_rules){.index = only + 1, .hidden = true};
     return (struct docroot_rules){.index = opt->index, .hidden = opt->hidden,
-                                  .listing = opt->listing, .precompressed = opt->precompressed,
+                                  .listing = opt->listing, .archive = opt->archive,
+                                  .precompressed = opt->precompressed,
                                   .entries_max = opt->listing_max};
 }
 
@@ -142,6 +144,16 @@ static int check_options(const struct serve_options *opt, const char *only)
         say_error("--%s: a single file is served; name its folder",
                   opt->spa ? "spa" : "pretty-urls");
         return EXIT_USAGE;
+    }
+    if (opt->archive && (only || !opt->listing)) {
+        say_error("--archive: %s", only ? "a single file is served; name its folder" :
+                  "with --listing off no folder can be downloaded either");
+        return EXIT_USAGE;
+    }
+    if (opt->archive && !pack_can()) {
+        say_error("--archive: libarchive cannot be loaded; install libarchive13, or, if this rung "
+                  "was built without it, libarchive-dev and zlib1g-dev, and build it again");
+        return EXIT_MISSING;
     }
     if (opt->log == LOG_OFF && strcmp(opt->log_file, "-") != 0) {
         say_error("--log-file %s: no log is kept; add --log combined or --log json", opt->log_file);

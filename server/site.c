@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "../core/types.h"
 #include "compress.h"
-#include "site_inside.h"
+#include "site_archive.h"
 
 struct search {
     struct docroot_search search; /* first */
@@ -129,6 +129,7 @@ void site_release(struct site *site, struct source *source)
 
     (void)site;
     site_folder_close(s->folder);
+    site_archive_close(s->archive);
     if (s->fd >= 0)
         close(s->fd);
     free(s);
@@ -272,11 +273,32 @@ static void search_init(struct search *f, struct site *site)
     clock_gettime(CLOCK_REALTIME_COARSE, &f->now);
 }
 
+static int find_archive(struct site *site, const struct http_ask *ask, struct source **source)
+{
+    struct site_source *s =
+        source_new(&(struct source){.kind = SOURCE_MADE, .next = site_listing_next});
+    int err = s ? site_archive_open(site, ask, &s->archive) : -ENOMEM;
+
+    if (err) {
+        free(s);
+        return err;
+    }
+    s->source.type = site_archive_type(s->archive);
+    s->source.save_as = site_archive_name(s->archive);
+    *source = &s->source;
+    return 0;
+}
+
 int site_find(struct site *site, const struct http_ask *ask, bool may_block, struct source **source)
 {
+    bool archive = site_archive_asked(site, ask);
     struct search f;
     int err;
 
+    if (archive && !may_block)
+        return -EINPROGRESS;
+    if (archive)
+        return find_archive(site, ask, source);
     search_init(&f, site);
     f.search.ask = ask;
     f.search.compress_max = site_compress_max(site);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* site_charge.c - counts the memory of all sorted listings, for each process.
+/* site_charge.c - counts the memory of all sorted listings and archives, for each process; and
+ * gives out the places of archives.
  *
  * A single sum would stay too large for ever when a process is killed that has a part of it.  So
  * each process counts its bytes in a claim of its own, a word that also names the process, and all
  * claims are added up.  A claim is released with its last byte.  Claims of processes that have died
  * are found when the sum is too large, or when no claim is free: a dying process need not call
  * anything, and its parent need not be alive to see it.
+ *
+ * A place of an archive is a word that names the process that has it, and is released in the same
+ * ways.
  *
  * The process that opened the site, often the only one, counts in shared->listings_bytes.
  *
@@ -177,4 +181,39 @@ void charge_back(struct site *site, size_t bytes)
     if (bytes && site->claim && is_own(site->claim))
         claim_less(site, bytes);
     pthread_mutex_unlock(&site->rolls_lock);
+}
+
+/* --- Places of archives ----------------------------------------------------------------------- */
+
+static int free_place(struct site_shared *shared)
+{
+    for (int i = 0; i < SITE_ARCHIVES_MAX; i++) {
+        pid_t none = 0;
+
+        if (atomic_compare_exchange_strong(&shared->archive[i], &none, getpid()))
+            return i;
+    }
+    return -EAGAIN;
+}
+
+int archive_place(struct site *site)
+{
+    struct site_shared *shared = site->shared;
+    int place = free_place(shared);
+
+    if (place >= 0)
+        return place;
+    for (unsigned i = 0; i < SITE_ARCHIVES_MAX; i++) {
+        pid_t owner = atomic_load(&shared->archive[i]);
+
+        if (owner && is_dead(owner))
+            (void)atomic_compare_exchange_strong(&shared->archive[i], &owner, 0);
+    }
+    return free_place(shared);
+}
+
+void archive_place_back(struct site *site, int place)
+{
+    if (place >= 0)
+        atomic_store(&site->shared->archive[place], 0);
 }

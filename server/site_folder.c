@@ -196,44 +196,7 @@ void site_folder_close(struct folder *folder)
     free(f);
 }
 
-/* --- For the code that sends it --------------------------------------------------------------- */
-
-bool site_listing_ready(const struct source *source)
+void site_folder_client(struct folder *folder, int fd)
 {
-    return !site_listing(source) || folder_ready(site_listing(source));
-}
-
-bool site_listing_long(const struct source *source)
-{
-    return folder_long(site_listing(source));
-}
-
-int site_listing_step(struct source *source)
-{
-    return folder_step(site_listing(source));
-}
-
-size_t site_listing_next(struct source *source, char *buf, size_t cap)
-{
-    return folder_next(site_listing(source), buf, cap);
-}
-
-void site_listing_client(struct source *source, int fd)
-{
-    struct site_folder *f = (struct site_folder *)site_listing(source);
-
-    if (f)
-        f->client = fd;
-}
-
-void site_listing_help(struct source *source, struct listing_help help)
-{
-    source->next = help.next;
-    ((struct site_source *)source)->owner = help.owner;
-    site_listing(source)->helped = true;
-}
-
-void *site_listing_owner(const struct source *source)
-{
-    return ((const struct site_source *)source)->owner;
+    ((struct site_folder *)folder)->client = fd;
 }

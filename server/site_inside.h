@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* site_inside.h - shared by the site's own files: site.c, site_open.c, site_young.c (times),
  * site_negative.c (siblings that are not there), site_folder.c (listings), site_roll.c (their
- * entries) and site_charge.c (the memory of those).  No other file includes it.
+ * entries), site_archive.c (archives), site_made.c (both, for the code that sends them) and
+ * site_charge.c (their memory).  No other file includes it.
  *
  * All threads share one site.  It does not change, except for a counter, the paths without
  * siblings, the list of rolls and the cache.  A source belongs to its connection and has the
@@ -17,12 +18,16 @@
 #include "inside.h"
 
 enum {
-    /* Memory of all sorted listings that are being made or sent, in all processes: enough for a
-     * dozen of DOCROOT_ENTRIES_MAX names.  A listing that would exceed it is streamed. */
+    /* Memory of all sorted listings and archives that are being made or sent, in all processes:
+     * enough for a dozen of DOCROOT_ENTRIES_MAX names.  A listing that would exceed it is streamed,
+     * an archive refused or cut off. */
     SITE_LISTINGS_BYTES_MAX = 128 << 20,
     /* Processes that have sorted listings at once: four workers with all children that fork.c may
      * have.  The listings of one more process are streamed. */
     SITE_CLAIMS = 4096,
+    /* Archives that are being made or sent, in all processes.  Each may keep a processor or a disk
+     * busy for as long as its client likes, so there are not more than a machine can bear. */
+    SITE_ARCHIVES_MAX = 16,
     /* Names read at once: a millisecond, and 256 clients that leave cost 0.3 s. */
     SITE_FIRST_NAMES = 1024,
     /* How long a file is sent as it is before its compressed siblings are looked for again. */
@@ -34,6 +39,7 @@ enum {
 struct cache;
 struct cache_entry;
 struct site_roll;
+struct site_archive;
 
 struct negative {
     uint64_t key; /* of the hash: below 2^61 - 1 */
@@ -51,6 +57,7 @@ struct young {
 struct site_shared {
     atomic_size_t listings_bytes; /* the opener's part of SITE_LISTINGS_BYTES_MAX */
     _Atomic uint64_t gone_ms; /* when it may be reported again that the root was removed */
+    _Atomic pid_t archive[SITE_ARCHIVES_MAX]; /* the process that makes one; 0: none does */
     atomic_uint claims;       /* claim[0..claims) may be taken: see site_charge.c */
     _Atomic uint64_t claim[SITE_CLAIMS];
 };
@@ -86,6 +93,7 @@ struct site_source {
     dev_t dev;            /* the device it lies on, and where that is */
     enum site_place place;
     struct folder *folder;
+    struct site_archive *archive;
     void *owner;          /* see struct listing_help */
     struct cache_entry *entry; /* the cache entry that it is part of, or NULL */
 };
@@ -168,7 +176,7 @@ void roll_made(struct site *site, struct roll *roll);
 struct roll *roll_find(struct site *site, const struct listing *listing, uint64_t asked);
 void roll_put(struct site *site, struct roll *roll); /* NULL is fine */
 
-/* --- site_charge.c: the memory of all listings ------------------------------------------------ */
+/* --- site_charge.c: the memory of all listings and archives ----------------------------------- */
 
 int charges_open(struct site *site); /* 0, or -1 and errno */
 void charges_close(struct site *site);
@@ -176,14 +184,17 @@ void charges_close(struct site *site);
  * together would have more than SITE_LISTINGS_BYTES_MAX, or no claim is free. */
 bool charge(struct site *site, size_t bytes);
 void charge_back(struct site *site, size_t bytes);
+/* A place for an archive, or -EAGAIN: all are taken. */
+int  archive_place(struct site *site);
+void archive_place_back(struct site *site, int place); /* a negative one is fine */
 
 /* --- site_folder.c ---------------------------------------------------------------------------- */
 
 /* Begin the listing of the open folder fd, which is taken over, also on failure; a short listing is
- * made at once.  0 or -errno.  When a source has it, it is used by site_listing_...() in
- * inside.h. */
+ * made at once.  0 or -errno.  When a source has it, it is used by site_made.c. */
 int site_folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder);
 void site_folder_close(struct folder *folder); /* NULL is fine */
+void site_folder_client(struct folder *folder, int fd); /* as site_listing_client() in inside.h */
 /* NULL: the source is no listing. */
 static inline struct folder *site_listing(const struct source *source)
 {

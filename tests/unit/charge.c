@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* charge.c - the memory of listings in several processes is counted while they live, not longer. */
+/* charge.c - the memory of listings in several processes is counted while they live, not longer;
+ * and places of archives. */
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -40,6 +41,15 @@ static void end(pid_t pid)
     assert_true(pid > 0);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void end_with(pid_t pid, int code)
+{
+    int status;
+
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == code);
 }
 
 /* Whether exactly that much is left, tried in this process and in another. */
@@ -147,6 +157,35 @@ static void claims_have_an_end(void **state)
     end(other(site, 1, 0));
 }
 
+/* Places of archives are counted in all processes, and those of dead ones are given out again. */
+static void places_of_archives(void **state)
+{
+    struct site *site = ((struct tree *)*state)->site;
+    pid_t dead = fork();
+
+    if (dead == 0) {
+        for (unsigned i = 0; i < SITE_ARCHIVES_MAX; i++)
+            (void)archive_place(site);
+        _exit(archive_place(site) == -EAGAIN ? 0 : 1);
+    }
+    end_with(dead, 0);
+    for (unsigned round = 0; round < 2; round++) {
+        int place[SITE_ARCHIVES_MAX];
+
+        for (unsigned i = 0; i < SITE_ARCHIVES_MAX; i++) {
+            place[i] = archive_place(site);
+            assert_true(place[i] >= 0);
+        }
+        assert_int_equal(archive_place(site), -EAGAIN);
+        archive_place_back(site, -EAGAIN);
+        archive_place_back(site, place[3]);
+        assert_int_equal(archive_place(site), place[3]);
+        assert_int_equal(archive_place(site), -EAGAIN);
+        for (unsigned i = 0; i < SITE_ARCHIVES_MAX; i++)
+            archive_place_back(site, place[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +194,7 @@ int main(void)
         TREE_TEST(ended_ones_have_nothing),
         TREE_TEST(claims_are_given_back),
         TREE_TEST(claims_have_an_end),
+        TREE_TEST(places_of_archives),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
