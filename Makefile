@@ -51,9 +51,10 @@ MISSING := $(filter-out $(COMPRESSORS),gzip br zstd)
 TLS := $(call has,openssl/ssl.h)
 QR := $(call has,qrencode.h)
 H2 := $(call has,nghttp2/nghttp2.h)
+MARKDOWN := $(call has,cmark.h)
 ARCHIVE := $(and $(call has,archive.h),$(call has,zlib.h))
 LDLIBS := -luring -lcrypt $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
-    $(if $(filter zstd,$(COMPRESSORS)),-lzstd) $(if $(TLS),-lssl -lcrypto) $(if $(QR),-lqrencode) $(if $(H2),-lnghttp2) $(if $(ARCHIVE),-lz)
+    $(if $(filter zstd,$(COMPRESSORS)),-lzstd) $(if $(TLS),-lssl -lcrypto) $(if $(QR),-lqrencode) $(if $(H2),-lnghttp2) $(if $(ARCHIVE),-lz) $(if $(MARKDOWN),-lcmark)
 PROBES := $(call has,sys/sdt.h)
 BPF_CC ?= clang
 TRACER := $(if $(shell command -v $(BPF_CC)),$(call has,bpf/libbpf.h))
@@ -116,7 +117,7 @@ MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # Each base/coro_MACHINE.c is for one machine.
 OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c) \
     $(addprefix server/,$(if $(PROBES),probe_absent.c,probe.c) $(if $(QR),qr_absent.c,qr.c) $(if $(ARCHIVE),pack_absent.c,pack.c) \
-    $(if $(TLS),tls_absent.c,tls_openssl.c tls_store.c tls_set.c tls_self.c tls_ocsp.c) \
+    $(if $(MARKDOWN),markdown_absent.c,markdown.c) $(if $(TLS),tls_absent.c,tls_openssl.c tls_store.c tls_set.c tls_self.c tls_ocsp.c) \
     $(if $(H2),h2_absent.c,h2.c h2_request.c h2_answer.c h2_stream.c))
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
@@ -361,14 +362,12 @@ $(LIB): $(call objects,$(LIB_SRC)) $(O)/lib.list
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcsD $@ $(filter %.o,$^)
 
+WITHOUT := $(if $(PROBES),,'its trace points' systemtap-sdt-dev) $(if $(TLS),,https libssl-dev) $(if $(QR),,'QR codes' libqrencode-dev) \
+    $(if $(H2),,HTTP/2 libnghttp2-dev) $(if $(ARCHIVE),,--archive 'libarchive-dev zlib1g-dev') $(if $(MARKDOWN),,Markdown libcmark-dev)
 # Changes when a source file is added or removed, so that the library drops the removed ones.
 $(O)/lib.list: FORCE
 	@mkdir -p $(@D)
-	$(if $(PROBES),,@echo 'make: rung is built without its trace points: apt-get install systemtap-sdt-dev' >&2)
-	$(if $(TLS),,@echo 'make: rung is built without https: apt-get install libssl-dev' >&2)
-	$(if $(QR),,@echo 'make: rung is built without QR codes: apt-get install libqrencode-dev' >&2)
-	$(if $(ARCHIVE),,@echo 'make: rung is built without --archive: apt-get install libarchive-dev zlib1g-dev' >&2)
-	$(if $(H2),,@echo 'make: rung is built without HTTP/2: apt-get install libnghttp2-dev' >&2)
+	$(if $(strip $(WITHOUT)),@printf 'make: rung is built without %s: apt-get install %s\n' $(WITHOUT) >&2)
 	$(call tell,$(LIB_SRC))
 .PHONY: FORCE
 

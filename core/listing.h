@@ -48,6 +48,9 @@ struct listing {
     struct listing_view view;
     struct slice path; /* decoded, begins and ends with '/'; lives as long as the listing */
     bool archive;      /* the folder can be had as ?archive=zip and ?archive=tar.gz */
+    /* Shown below the entries; empty: nothing is.  It lives as long as the listing. */
+    struct slice readme;
+    bool readme_is_html; /* made by the host, which allows nothing in it that could run or load */
     bool streamed;     /* entries come unsorted, and the totals are not known beforehand */
     uint64_t folders, files, others, bytes; /* totals of all pages, unless streamed */
     bool more;         /* entries follow the page's last one; need not be known before it */

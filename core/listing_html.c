@@ -13,6 +13,7 @@ const char listing_policy[] = PAGE_POLICY;
 
 enum {
     CRUMBS_MAX = 8,   /* components shown of a deep path: its last ones */
+    README_PIECE_BYTES = 1024, /* written by one step; escaped, they fit in a chunk */
     PAGE_ROWS = 1000, /* of the pages that a long listing offers: a browser renders them at once */
 };
 
@@ -390,6 +391,60 @@ static enum listing_step html_end(struct listing *l, struct listing_out *o)
         out_totals(l, o);
     if (listing_is_page(&l->view))
         out_page(l, o);
+    return STEP_DONE;
+}
+
+/* How many bytes of a text the next step escapes: to the end of a line at most, whole characters.
+ * 0: the text begins with a line's end or a tab, which is written as it is. */
+static size_t piece_of_text(struct slice text)
+{
+    size_t n = 0;
+
+    while (n < text.len && n < README_PIECE_BYTES && text.ptr[n] != '\n' && text.ptr[n] != '\r' &&
+           text.ptr[n] != '\t')
+        n++;
+    if (n == README_PIECE_BYTES && n < text.len)
+        while (n > README_PIECE_BYTES - 4 && (text.ptr[n] & 0xC0) == 0x80)
+            n--;
+    return n;
+}
+
+static size_t out_readme(const struct listing *l, struct listing_out *o)
+{
+    struct slice rest = {l->readme.ptr + l->at, l->readme.len - l->at};
+    size_t n = rest.len < README_PIECE_BYTES ? rest.len : README_PIECE_BYTES;
+
+    if (l->readme_is_html) {
+        out_bytes(o, rest.ptr, n);
+        return n;
+    }
+    n = piece_of_text(rest);
+    out_html(o, (struct slice){rest.ptr, n});
+    if (n == 0 && rest.ptr[0] != '\r')
+        out_bytes(o, rest.ptr, 1);
+    return n ? n : 1;
+}
+
+/* The folder's README, a piece a step. */
+static enum listing_step html_readme(struct listing *l, struct listing_out *o)
+{
+    size_t n;
+
+    if (l->readme.len == 0)
+        return STEP_DONE;
+    if (l->at == 0)
+        out_text(o, l->readme_is_html ? "<article>\n" : "<article><pre>");
+    n = out_readme(l, o);
+    if (l->at + n < l->readme.len) {
+        l->at += o->full ? 0 : n;
+        return STEP_AGAIN;
+    }
+    out_text(o, l->readme_is_html ? "</article>\n" : "</pre></article>\n");
+    return STEP_DONE;
+}
+
+static enum listing_step html_foot(struct listing *l, struct listing_out *o)
+{
     out_footer(l, o);
     out_bytes(o, page_script, sizeof(page_script) - 1);
     out_text(o, "\n</body></html>\n");
@@ -397,4 +452,5 @@ static enum listing_step html_end(struct listing *l, struct listing_out *o)
 }
 
 const struct listing_format_step listing_html_steps[] = {{html_open}, {html_title}, {html_style},
-    {html_crumbs}, {html_filter}, {html_table}, {html_row}, {html_end}, {NULL}};
+    {html_crumbs}, {html_filter}, {html_table}, {html_row}, {html_end}, {html_readme},
+    {html_foot}, {NULL}};

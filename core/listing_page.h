@@ -63,11 +63,23 @@ static const char page_style[] =
     "small{color:var(--dim);border:1px solid var(--line);border-radius:5px;padding:0 .35em;"
     "margin-left:.5em;"
     "white-space:nowrap}"
-    "footer{display:flex;gap:1.2rem;justify-content:flex-end;font-size:.85rem;color:var(--dim);"
+    "footer{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;justify-content:flex-end;font-size:.85rem;"
+    "color:var(--dim);"
     "margin-top:.9rem}"
-    "footer span{margin-right:auto}"
+    "footer span{margin-right:auto}footer a{white-space:nowrap}"
     "main~nav{display:flex;gap:1.2rem;margin-top:.9rem;font-size:.9rem;color:var(--dim);"
     "font-variant-numeric:tabular-nums}"
+    "article{background:var(--card);border:1px solid var(--line);border-radius:12px;"
+    "margin-top:1.5rem;padding:.25rem 1.5rem .75rem;overflow-wrap:anywhere}"
+    "article p{color:inherit;margin:.8rem 0;font-size:1rem}article li{margin:.25rem 0}"
+    "article :is(h1,h2,h3,h4,h5,h6){margin:1.3rem 0 .6rem;font-weight:600;line-height:1.3;"
+    "font-size:1.05rem}article h1{font-size:1.5rem}article h2{font-size:1.25rem}"
+    "pre,code{font:.875rem/1.5 ui-monospace,'Liberation Mono',monospace}"
+    "code{background:var(--hover);border-radius:5px;padding:.1em .3em}"
+    "pre{margin:.8rem 0;white-space:pre-wrap}pre:has(code){background:var(--hover);"
+    "border-radius:8px;padding:.75rem 1rem;overflow-x:auto;white-space:pre}"
+    "pre code{background:none;padding:0}hr{border:0;border-top:1px solid var(--line)}"
+    "blockquote{margin:.8rem 0;border-left:3px solid var(--line);padding-left:1rem}"
     "@media(max-width:36rem){form{flex:1 1 100%}th,td{padding:.6rem .5rem}time span{display:none}"
     "td:first-child{padding-left:2.4rem}td:first-child:before{left:.8rem;top:.84rem}"
     "th:first-child{padding-left:.8rem}"
@@ -103,7 +115,7 @@ static const char page_script[] =
  * they should be.  The picture is the empty icon. */
 #define PAGE_POLICY \
     "default-src 'none'; " \
-    "style-src 'sha256-wa+e/Rtlo+5LfRMKNVKeqcKjR0JlhuHK/gPbA7x6r94='; " \
+    "style-src 'sha256-oyaDKJuya8wIITHeiUcXCbHcObqpePs+u0uOQBlQdVI='; " \
     "script-src 'sha256-mKjXAfUlCWQnLE4Xm41KI5pnxkaxNazZubBqKKUQlqA='; " \
     "img-src data:; form-action 'self'; base-uri 'none'"
 

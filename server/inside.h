@@ -29,6 +29,7 @@ struct site_options {
     const char *root; /* folder */
     struct docroot_rules rules;
     bool all;         /* root serves what others may not read, too */
+    bool readme;      /* below listings */
     bool compress;    /* make codings of text in memory: see cache.h */
 };
 /* On failure *why says what was being done ("open folder"). */

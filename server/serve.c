@@ -168,7 +168,8 @@ static int open_site(struct server *srv, const char *folder)
 {
     const struct serve_options *opt = srv->opt;
     const struct site_options site = {.root = folder, .rules = rules_of(opt, srv->only),
-                                      .compress = opt->compress, .all = opt->user != NULL};
+                                      .readme = opt->readme, .compress = opt->compress,
+                                      .all = opt->user != NULL};
     const char *why = "open folder";
     int err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&srv->site, &site, &why);
 

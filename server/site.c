@@ -70,6 +70,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
         return -ENOMEM;
     s->rules = opt->rules;
     s->world = geteuid() == 0 && !opt->all;
+    s->readme = opt->readme;
     s->compress = opt->compress && compress_makes_any();
     s->root_fd = -1;
     err = root_open(s, opt, why);

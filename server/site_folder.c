@@ -177,11 +177,13 @@ int site_folder_open(struct site *site, const struct http_ask *ask, int fd, stru
     f->folder.batch_max = STREAM_NAMES;
     f->asked = rolls_now(site);
     err = folder_look(&f->folder, ask, SITE_FIRST_NAMES);
-    if (err)
+    if (err) {
         site_folder_close(&f->folder);
-    else
-        *folder = &f->folder;
-    return err;
+        return err;
+    }
+    site_readme_open(site, &f->folder.listing);
+    *folder = &f->folder;
+    return 0;
 }
 
 void site_folder_close(struct folder *folder)
@@ -191,6 +193,7 @@ void site_folder_close(struct folder *folder)
     if (!f)
         return;
     forget(folder, true);
+    site_readme_close(f->site, &folder->listing);
     if (f->fd >= 0)
         close(f->fd);
     free(f);

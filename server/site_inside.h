@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* site_inside.h - shared by the site's own files: site.c, site_open.c, site_young.c (times),
  * site_negative.c (siblings that are not there), site_folder.c (listings), site_roll.c (their
- * entries), site_archive.c (archives), site_made.c (both, for the code that sends them) and
- * site_charge.c (their memory).  No other file includes it.
+ * entries), site_readme.c (what is below those), site_archive.c (archives), site_made.c (both, for
+ * the code that sends them) and site_charge.c (their memory).  No other file includes it.
  *
  * All threads share one site.  It does not change, except for a counter, the paths without
  * siblings, the list of rolls and the cache.  A source belongs to its connection and has the
@@ -28,6 +28,8 @@ enum {
     /* Archives that are being made or sent, in all processes.  Each may keep a processor or a disk
      * busy for as long as its client likes, so there are not more than a machine can bear. */
     SITE_ARCHIVES_MAX = 16,
+    /* A README below a listing: it is sent with each, and read on a page. */
+    SITE_README_BYTES_MAX = 64 << 10,
     /* Names read at once: a millisecond, and 256 clients that leave cost 0.3 s. */
     SITE_FIRST_NAMES = 1024,
     /* How long a file is sent as it is before its compressed siblings are looked for again. */
@@ -68,6 +70,7 @@ struct site {
     enum site_place place; /* of the root */
     _Atomic uint64_t places[SITE_PLACES]; /* of others: site_place.c */
     struct docroot_rules rules;
+    bool readme;   /* listings have the README of their folder below them */
     bool compress; /* text is compressed where answers are kept */
     bool counts_links; /* the file system counts the root's links: some FUSE servers do not */
     bool world; /* files that others may not read are refused, though this process may read them */
@@ -187,6 +190,13 @@ void charge_back(struct site *site, size_t bytes);
 /* A place for an archive, or -EAGAIN: all are taken. */
 int  archive_place(struct site *site);
 void archive_place_back(struct site *site, int place); /* a negative one is fine */
+
+/* --- site_readme.c ---------------------------------------------------------------------------- */
+
+/* Gives the listing, whose view and path are set, the README of its folder, if it is to be
+ * shown. */
+void site_readme_open(struct site *site, struct listing *l);
+void site_readme_close(struct site *site, struct listing *l); /* none is fine */
 
 /* --- site_folder.c ---------------------------------------------------------------------------- */
 

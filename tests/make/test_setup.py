@@ -8,7 +8,7 @@ import pytest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NEEDED = {"run": {"gcc", "libc6-dev", "liburing-dev", "libmnl-dev", "libdeflate-dev", "libbrotli-dev", "libzstd-dev", "libssl-dev", "libcrypt-dev",
-                  "libqrencode-dev", "libnghttp2-dev", "libarchive-dev", "zlib1g-dev", "make", "media-types", "python3"}}
+                  "libqrencode-dev", "libnghttp2-dev", "libarchive-dev", "zlib1g-dev", "libcmark-dev", "make", "media-types", "python3"}}
 NEEDED["quick"] = NEEDED["run"] | {"libcmocka-dev", "python3-pytest", "python3-pytest-xdist", "python3-pytest-timeout", "python3-h2", "openssl",
                                     "python3-cryptography"}
 PROGRAMS = {

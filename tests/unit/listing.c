@@ -316,7 +316,7 @@ static void cuts_change_nothing(void **state)
     deep[sizeof(deep) - 1] = '/';
     for (unsigned kind = 0; kind < 6; kind++) {
         struct listing l = {.view.format = kind % 3, .path = text("/a/<b>/"),
-            .streamed = kind >= 3};
+            .streamed = kind >= 3, .readme = {deep, sizeof(deep)}, .readme_is_html = kind % 2};
         struct result whole;
 
         if (kind % 2)

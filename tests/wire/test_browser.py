@@ -96,6 +96,42 @@ def test_looks(pretty, tmp_path, name, size, scheme, scale):
     assert brightness > 180 if scheme else brightness < 90, brightness
 
 
+README = b"""# A site
+
+What is *here*, and [how to read it](docs/). Run `make` first:
+
+```
+make run && rung --readme ~/site
+```
+
+- one
+- two
+
+> What was said.
+
+![a picture](photo.jpg) <script>document.title = "ran"</script>
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name, size, scheme, scale", LOOKS)
+def test_looks_of_a_readme(start, tree, tmp_path, name, size, scheme, scale):
+    """It is below the listing, nothing of it is refused or run, and the listing's script works."""
+    write(f"{tree}/README.md", README)
+    write(f"{tree}/photo.jpg", b"")
+    server = start(tree, "--readme", "--archive")
+    picture = str(tmp_path / "picture.png")
+    chromium(tmp_path, f"--window-size={size}", f"--force-device-scale-factor={scale}",
+             f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={picture}", server.url("/"))
+    os.makedirs(ARTEFACTS, exist_ok=True)
+    shutil.copy(picture, f"{ARTEFACTS}/readme-{name}.png")
+    brightness = png.read(picture)[2]
+    assert brightness > 180 if scheme else brightness < 90, brightness
+    text = chromium(tmp_path, "--dump-dom", "--enable-logging=stderr", server.url("/"))
+    assert REFUSED not in SAID[0] and "<title>ran" not in text and "Times are local" in text
+    assert '<a href="photo.jpg">a picture</a>' in text and text.index("</table>") < text.index("<article>") < text.index("<footer>")
+
+
 @pytest.mark.long
 # shows U09
 def test_filter_box(pretty, tree, tmp_path):

@@ -40,7 +40,7 @@ PROCESS_ONLY = {
     "tls": "TLS is spoken by processes only",
     "header": "it has no fields of options", "max_age": "it has no fields of options", "cors": "it has no fields of options",
     "security_headers": "it has no fields of options",
-    "archive": "it makes no archives",
+    "archive": "it makes no archives", "readme": "it shows no README",
     "redirect": "it has no redirects", "auth": "it asks for no password",
     "allow": "a filter of packets does that", "deny": "a filter of packets does that",
     "limit_connections": "a filter of packets does that", "limit_requests": "it counts no client's requests",
