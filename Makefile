@@ -278,7 +278,7 @@ UNITS := rung.service rung.socket
 INSTALLED := rung rung-load rung-drop rung-trace
 # Completed in each shell, with a manual page; other commands have a page, too, or are on that of rung.
 PROGRAMS := $(INSTALLED) rung-lab
-COMMANDS := echo engines doctor
+COMMANDS := config echo engines doctor
 TRACES := compare sniff kernel
 ON_RUNGS_PAGE := serve help version man completion options
 PAGES := $(PROGRAMS) $(COMMANDS:%=rung-%) $(TRACES:%=rung-trace-%)

@@ -17,6 +17,7 @@ struct parse {
     void *target;
     char **arg; /* the next argument */
     struct option_found *found;
+    const char *dashes, *thing; /* "--" and "option", or "" and "key": what a name is called */
     bool seen[OPTION_ROWS_MAX]; /* on the command line: a list's first item replaces the default */
     int help;      /* OPTION_HELP.. once asked for */
 };
@@ -130,6 +131,7 @@ static int set_before_arguments(struct parse *p, const struct option_row *row)
     text = getenv(name);
     if (err || !text || !*text)
         return err;
+    p->found->given[row - p->table->row] = true;
     return set_text(p, row, name, text);
 }
 
@@ -166,12 +168,12 @@ static bool refuse_spelling(struct parse *p, const char *dashes, const char *nam
         return false;
     row = s->option ? find_name(p->table, s->option, strlen(s->option)) : NULL;
     if (!row) {
-        refuse(p, "%s%s: no such option; %s", dashes, name, s->answer);
+        refuse(p, "%s%s: no such %s; %s", dashes, name, p->thing, s->answer);
         return true;
     }
     option_value_word(row, word, sizeof(word));
-    refuse(p, "%s%s: no such option; here it is --%s%s%s%s%s", dashes, name, row->name,
-           *word ? " " : "", word, s->answer ? ": " : "", s->answer ? s->answer : "");
+    refuse(p, "%s%s: no such %s; here it is %s%s%s%s%s%s", dashes, name, p->thing, p->dashes,
+           row->name, *word ? " " : "", word, s->answer ? ": " : "", s->answer ? s->answer : "");
     return true;
 }
 
@@ -184,25 +186,29 @@ static int refuse_letter(struct parse *p, char letter)
     return refuse(p, "-%s: no such option; %s --help lists them", name, p->table->command);
 }
 
-static int refuse_name(struct parse *p, const char *name, size_t len)
+/* more: names that are none of the table's, NULL-terminated. */
+static int refuse_name(struct parse *p, const char *name, size_t len, const char *const *more)
 {
     const struct option_table *t = p->table;
-    const char *word[OPTION_ROWS_MAX + 2]; /* and "help", and the end */
+    const char *word[OPTION_ROWS_MAX + OPTION_MORE_MAX + 1];
     char typed[64];
     const char *near;
     unsigned n = 0;
 
     for (unsigned i = 0; i < t->rows; i++)
         word[n++] = t->row[i].name;
-    word[n++] = "help";
+    for (; *more; more++)
+        word[n++] = *more;
     word[n] = NULL;
     snprintf(typed, sizeof(typed), "%.*s", (int)(len < 63 ? len : 63), name);
-    if (len > 1 && refuse_spelling(p, "--", typed))
+    if (len > 1 && refuse_spelling(p, p->dashes, typed))
         return -EINVAL;
     near = option_nearest(typed, word);
     if (near)
-        return refuse(p, "--%s: no such option; did you mean --%s?", typed, near);
-    return refuse(p, "--%s: no such option; %s --help lists them", typed, t->command);
+        return refuse(p, "%s%s: no such %s; did you mean %s%s?", p->dashes, typed, p->thing,
+                      p->dashes, near);
+    return refuse(p, "%s%s: no such %s; %s --help lists %s", p->dashes, typed, p->thing, t->command,
+                  *p->dashes ? "them" : "the options, whose names are the keys");
 }
 
 /* A list given on the command line replaces the default and the environment, then grows. */
@@ -213,7 +219,7 @@ static int set_argument(struct parse *p, const struct option_row *row, const cha
 
     if (row->type == OPTION_LIST && !*seen)
         ((struct option_list *)field_of(p, row))->count = 0;
-    *seen = true;
+    *seen = p->found->given[row - p->table->row] = true;
     return set_value(p, row, shown, text);
 }
 
@@ -230,6 +236,7 @@ static const char *next_value(struct parse *p, const struct option_row *row, con
 
 static int parse_long(struct parse *p, const char *arg)
 {
+    static const char *const more[] = {"help", NULL};
     size_t len = strcspn(arg, "=");
     const char *value = arg[len] ? arg + len + 1 : NULL;
     const struct option_row *row = find_name(p->table, arg, len);
@@ -248,7 +255,7 @@ static int parse_long(struct parse *p, const char *arg)
     if (!row && !value && strcmp(arg, "help-all") == 0)
         return p->help = OPTION_HELP_ALL;
     if (!row)
-        return refuse_name(p, arg, len);
+        return refuse_name(p, arg, len, more);
     snprintf(shown, sizeof(shown), "--%s", row->name);
     if (!option_takes_value(row))
         return value ? refuse(p, "%s: it takes no value; write %s or --no-%s", shown, shown,
@@ -322,7 +329,8 @@ static int parse_arguments(struct parse *p)
 int option_parse(const struct option_table *t, void *target, char **argv,
                  struct option_found *found)
 {
-    struct parse p = {.table = t, .target = target, .arg = argv, .found = found};
+    struct parse p = {.table = t, .target = target, .arg = argv, .found = found, .dashes = "--",
+                      .thing = "option"};
     struct option_found first;
     int result, early = 0;
 
@@ -340,4 +348,27 @@ int option_parse(const struct option_table *t, void *target, char **argv,
         return early;
     }
     return result;
+}
+
+/* --- Names and values from elsewhere ---------------------------------------------------------- */
+
+const struct option_row *option_find(const struct option_table *t, const char *name)
+{
+    return find_name(t, name, strlen(name));
+}
+
+int option_unknown(const struct option_table *t, const char *name, const char *const *more,
+                   struct option_found *found)
+{
+    struct parse p = {.table = t, .found = found, .dashes = "", .thing = "key"};
+
+    return refuse_name(&p, name, strlen(name), more);
+}
+
+int option_assign(const struct option_row *row, void *target, const char *text,
+                  struct option_found *found)
+{
+    struct parse p = {.target = target, .found = found};
+
+    return set_value(&p, row, row->name, text);
 }

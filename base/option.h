@@ -31,7 +31,8 @@ enum option_type {
 };
 
 enum {
-    OPTION_ROWS_MAX = 80,    /* of a table */
+    OPTION_ROWS_MAX = 96,    /* of a table */
+    OPTION_MORE_MAX = 4,     /* names that option_unknown() takes in addition to these */
     OPTION_LIST_MAX = 8,     /* items of a list */
     OPTION_OPERANDS_MAX = 4,
     OPTION_LIST_TEXT = 512,  /* bytes of a list in the environment, like all below with the NUL */
@@ -60,6 +61,7 @@ struct option_row {
     const char *help;          /* one line */
     const char *more;          /* the man page's further words, or NULL */
     bool content;              /* about what is served: a table of another protocol leaves it out */
+    bool site;                 /* about one site: each virtual host may have its own */
 };
 
 /* The words of a choice, NULL-terminated, in a row at file scope. */
@@ -124,6 +126,7 @@ enum { OPTION_OK, OPTION_HELP, OPTION_HELP_ALL }; /* results of option_parse() *
 struct option_found {
     const char *operand[OPTION_OPERANDS_MAX];
     unsigned operands;
+    bool given[OPTION_ROWS_MAX]; /* rows that the command line or the environment set */
     char error[OPTION_ERROR_TEXT]; /* after -EINVAL */
 };
 
@@ -133,6 +136,16 @@ struct option_found {
  * and found point into argv, the environment and the table. */
 int option_parse(const struct option_table *t, void *target, char **argv,
                  struct option_found *found);
+
+/* For values that come from elsewhere, such as a file in which the rows' names are keys.  The row
+ * of that name, or NULL; -EINVAL with the sentence that there is no such key and the nearest one,
+ * which may also be one of `more` (up to OPTION_MORE_MAX, NULL-terminated); and the value of a row,
+ * or one more item of a list: 0, or -EINVAL with a sentence, as option_parse(). */
+const struct option_row *option_find(const struct option_table *t, const char *name);
+int option_unknown(const struct option_table *t, const char *name, const char *const *more,
+                   struct option_found *found);
+int option_assign(const struct option_row *row, void *target, const char *text,
+                  struct option_found *found);
 
 /* What the rows say, written to out; the caller checks out for errors of writing. */
 void option_help(const struct option_table *t, bool all, FILE *out); /* examples first */

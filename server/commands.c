@@ -54,6 +54,29 @@ static const struct option_table *table_of_doctor(void)
     return &doctor_table;
 }
 
+static const char *const config_examples[] = {
+    "rung config", "the defaults, and what the environment says",
+    "rung config -p 80 --spa ~/site >rung.toml", "options of a command line as a file",
+    "rung config --config rung.toml", "the same file with all that it leaves out", NULL};
+
+const struct option_table *config_table(void)
+{
+    static struct option_table table;
+
+    if (!table.rows) {
+        table = serve_table;
+        table.command = "rung config";
+        table.page = "rung-config";
+        table.nutshell = "print the options of a server as a file for --config";
+        table.purpose = "Print all options as they are for rung serve, as a file for --config.";
+        table.usage = "rung config [OPTION]... [DIR|FILE]";
+        table.examples = config_examples;
+        table.notes = NULL;
+        table.man_notes = NULL;
+    }
+    return &table;
+}
+
 #define COMMAND(name_, run, table_, after_, purpose_) \
     {.name = #name_, .purpose = purpose_, .table = table_, .after = OPTION_AFTER_##after_},
 static const struct option_command commands[] = {

@@ -18,6 +18,7 @@
 #include "serve.h"
 
 static int run_serve(char **argv);
+static int run_config(char **argv);
 static int run_echo(char **argv);
 static int run_engines(char **argv);
 static int run_doctor(char **argv);
@@ -70,16 +71,42 @@ static int parse(const struct option_table *t, void *target, char **argv,
     return EXIT_DONE;
 }
 
-/* --- serve ------------------------------------------------------------------------------------ */
+/* --- serve, config ---------------------------------------------------------------------------- */
+
+/* What the command line, the environment and the file say.  -1: go on; otherwise the exit code. */
+static int configure(const struct option_table *t, struct serve_config *config, char **argv)
+{
+    struct option_found found;
+    int code = parse(t, &config->opt, argv, &found);
+
+    if (code >= 0)
+        return code;
+    config->root = found.operands ? found.operand[0] : NULL;
+    code = config->opt.config ? config_read(config, &found) : EXIT_DONE;
+    return code ? code : -1;
+}
 
 static int run_serve(char **argv)
 {
-    struct serve_options opt = {0};
-    struct option_found found;
+    struct serve_config config = {0};
     bool named = strcmp(argv[0], "serve") == 0; /* then its help has no list of commands */
-    int code = parse(named ? &serve_table : rung_table(), &opt, argv, &found);
+    int code = configure(named ? &serve_table : rung_table(), &config, argv);
 
-    return code >= 0 ? code : serve_run(&opt, found.operands ? found.operand[0] : ".");
+    if (code < 0)
+        code = serve_run(&config.opt, config.root ? config.root : ".");
+    config_close(&config);
+    return code;
+}
+
+static int run_config(char **argv)
+{
+    struct serve_config config = {0};
+    int code = configure(config_table(), &config, argv);
+
+    if (code < 0)
+        code = config_print(&config);
+    config_close(&config);
+    return code;
 }
 
 /* --- echo ------------------------------------------------------------------------------------- */

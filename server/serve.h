@@ -4,6 +4,7 @@
  *   serve.c          the order of things: engine, signals, listeners, user, site, log, run
  *   commands.def     every command of rung; commands.c makes a list of them
  *   spellings.def    what other servers call their options, and what does it here
+ *   config.c         options from a file; config_print.c writes such a file
  *   served.c         a folder, or a single file
  *   serve_table.c    the rows of options.def as a table, and the list of engines
  *   arrange.c        how many workers, and of what kind; what is refused
@@ -42,6 +43,20 @@ struct serve_options {
 
 extern const struct option_table serve_table;
 
+/* The options and what is served, from the command line, the environment and a file (config.c). */
+struct toml;
+struct serve_config {
+    struct serve_options opt;
+    const char *root;  /* a folder or a file; NULL: none was named */
+    struct toml *toml; /* has texts of these; NULL: there is no file */
+};
+/* Take what the file of --config says, except what `found` says was given already; config->opt and
+ * found are from option_parse().  An exit code.  To be closed in any case. */
+int  config_read(struct serve_config *config, const struct option_found *found);
+void config_close(struct serve_config *config);
+/* Print the whole as a file that config_read() reads the same; an exit code (config_print.c). */
+int  config_print(const struct serve_config *config);
+
 /* The options of serve with the list of all commands (commands.c): what rung --help prints. */
 const struct option_table *rung_table(void);
 
@@ -49,6 +64,9 @@ struct print_options {
     bool json;
 };
 extern const struct option_table engines_table, doctor_table;
+
+/* The options of serve, for rung config (commands.c). */
+const struct option_table *config_table(void);
 
 /* The options of rung echo: the rows that make sense without files, and a port of its own. */
 const struct option_table *echo_table(void);

@@ -45,8 +45,8 @@ static const char *const man_notes[] = {
     "line of JSON.",
     "EXIT STATUS",
     "0: told to stop, and stopped.  1: a failure while running or starting.  2: a mistake in the "
-    "command line or the environment.  3: cannot listen on the address or port.  4: this machine "
-    "cannot run the engine.",
+    "command line, the environment or the file of --config.  3: cannot listen on the address or "
+    "port.  4: this machine cannot run the engine.",
     NULL};
 
 const struct option_table serve_table = {
