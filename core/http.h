@@ -186,6 +186,11 @@ struct http_receipt {
 struct http_host {
     struct conn_host conn; /* first: struct conn knows this part alone */
 
+    /* The request that is answered next: called before find(), page() and fields() are.  0, or the
+     * status of a refusal.  After a refused head it may be called with fields that were forgotten,
+     * and then what it returns is not heeded.  NULL: no request differs from another in this. */
+    unsigned (*aim)(void *ctx, const struct conn *conn, const struct http_head *head);
+
     /* Finds the requested representation: 0 and *source; -ENOENT 404, -EACCES or -EPERM 403,
      * -ENAMETOOLONG 404, -EKEYREJECTED 401 (Basic), -EDQUOT 429, -EMFILE, -ENFILE, -ENOMEM,
      * -EAGAIN, -ESTALE 503; others 500.  -EINPROGRESS: not ready yet; the connection waits, and

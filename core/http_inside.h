@@ -166,6 +166,13 @@ void answer_open(struct answer *a, unsigned status);
 void answer_close(struct answer *a);
 /* Reports the answer to the host; the note is for conn_put_end(). */
 void *answer_note(const struct answer *a, uint64_t body_bytes);
+/* Tells the host which request is answered next, as http_host.aim. */
+static inline unsigned answer_aim(const struct conn *c, const struct http_head *head)
+{
+    const struct http_host *host = http_host_of(c);
+
+    return host->aim ? host->aim(host->conn.ctx, c, head) : 0;
+}
 /* The last piece of the answer is queued. */
 void answer_end(struct answer *a, void *note);
 /* Sends a piece of a source as the body, and takes over the reference.  Includes answer_note() and

@@ -341,10 +341,13 @@ static unsigned options_status(struct conn *c, const struct http_head *head)
 int http_reply_ask(struct conn *c, const struct http_head *head, const struct http_ask *ask,
                    bool keep_alive)
 {
+    unsigned refused = answer_aim(c, head);
     struct found f;
     int err;
 
     f.a = (struct answer){.c = c, .head = head, .keep_alive = keep_alive};
+    if (refused)
+        return http_status_write(&f.a, refused);
     err = http_host_of(c)->find(c->host->ctx, ask, &f.source);
     if (err == -EINPROGRESS)
         return err;
@@ -364,7 +367,7 @@ int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
     struct answer a = {.c = c, .head = head, .keep_alive = keep_alive};
     struct http_work *work = conn_work(c);
     struct http_ask ask;
-    unsigned status = 0;
+    unsigned status, refused;
 
     if (head->method == HTTP_GET || head->method == HTTP_HEAD) {
         status = http_ask_set(&ask, work->path, head);
@@ -376,6 +379,9 @@ int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
     } else {
         status = head->method == HTTP_KNOWN ? 405 : 501;
     }
+    refused = answer_aim(c, head);
+    if (refused)
+        status = refused;
     if (!is_admitted(c, head))
         status = 429;
     if (status)

@@ -194,6 +194,7 @@ int http_reply_status(struct conn *c, const struct http_head *head, unsigned sta
 {
     struct answer a = {.c = c, .head = head, .keep_alive = keep_alive};
 
+    (void)answer_aim(c, head);
     return http_status_write(&a, status);
 }
 
