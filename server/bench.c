@@ -79,7 +79,7 @@ static void once_memory(struct bench *b)
 
 static void once_file(struct bench *b)
 {
-    if (b->loop->worker->server->site)
+    if (b->loop->site)
         exchange(b, &b->file);
     else
         b->failed = true;

@@ -151,6 +151,16 @@ struct cache *cache_share(struct site *site, size_t bytes, struct stats *stats)
     return c;
 }
 
+struct cache *cache_of(struct site *site)
+{
+    struct cache *c;
+
+    pthread_mutex_lock(&site->rolls_lock);
+    c = site->cache;
+    pthread_mutex_unlock(&site->rolls_lock);
+    return c;
+}
+
 void cache_leave(struct cache *cache)
 {
     struct site *site = cache ? cache->site : NULL;

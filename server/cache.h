@@ -36,6 +36,8 @@ struct cache_reader;
  * it.  bytes: what it may hold.  NULL: there is no cache, because bytes is 0, the folder is on a
  * file system that does not allow it, or the kernel has no inotify instance left. */
 struct cache *cache_share(struct site *site, size_t bytes, struct stats *stats);
+/* The process's cache of that site, while a share keeps it open; or NULL. */
+struct cache *cache_of(struct site *site);
 /* Call it when no reader is left, and no source of the cache is held. */
 void cache_leave(struct cache *cache); /* NULL is fine */
 

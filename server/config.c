@@ -4,8 +4,9 @@
  * file's name and the line.
  *
  * The file is read before anything is opened or any right is given up, and once: texts stay where
- * the reader has put them (base/toml.h).  Every value is checked, also one that counts for nothing
- * because the command line or the environment has another.
+ * the reader has put them (base/toml.h).  A [[host]] takes the rows that are .site, and begins
+ * with what the others say.  Every value is checked, also one that counts for nothing because the
+ * command line or the environment has another.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -136,6 +137,7 @@ static int take_root(struct reading *r, const char **root, const struct toml_ite
     return EXIT_DONE;
 }
 
+/* A key at the top of the file. */
 static int take_key(struct reading *r, const struct toml_item *item)
 {
     static const char *const more[] = {"root", NULL};
@@ -154,26 +156,101 @@ static int take_key(struct reading *r, const struct toml_item *item)
     return take_value(r, row, r->before->given[row - serve_table.row] ? &r->unused : &c->opt, item);
 }
 
+/* --- Hosts ------------------------------------------------------------------------------------ */
+
+static int take_names(struct reading *r, struct serve_host *host, const struct toml_item *array)
+{
+    bool fine = array->kind == TOML_ARRAY && array->count > 0;
+
+    for (unsigned i = 1; fine && i <= array->count; i++)
+        fine = array[i].kind == TOML_STRING;
+    if (!fine)
+        return complain(r, array->line, "name: it takes an array of names: [\"example.org\"]");
+    host->names = array;
+    return EXIT_DONE;
+}
+
+/* A key of the last host. */
+static int take_host_key(struct reading *r, const struct toml_item *item)
+{
+    static const char *const more[] = {"root", "name", NULL};
+    const struct option_row *row = option_find(&serve_table, item->key);
+    struct serve_host *host = &r->config->host[r->config->hosts - 1];
+    char sentence[OPTION_ERROR_TEXT];
+
+    if (strcmp(item->key, "root") == 0)
+        return take_root(r, &host->root, item);
+    if (strcmp(item->key, "name") == 0)
+        return take_names(r, host, item);
+    if (!row) {
+        option_unknown(&serve_table, item->key, more, &r->found);
+        return complain(r, item->line, r->found.error);
+    }
+    if (!row->site) {
+        snprintf(sentence, sizeof(sentence), "%s: it is for the whole server; write it above the "
+                 "first [[host]]", row->name);
+        return complain(r, item->line, sentence);
+    }
+    if (row->offset == offsetof(struct serve_options, tls))
+        host->certified = true;
+    return take_value(r, row, &host->opt, item);
+}
+
+/* What the last host, if there is one, must have. */
+static int end_host(struct reading *r)
+{
+    struct serve_config *c = r->config;
+    const struct serve_host *host = c->hosts ? &c->host[c->hosts - 1] : NULL;
+
+    if (host && !host->names)
+        return complain(r, host->line, "host: it has no name; write name = [\"example.org\"]");
+    if (host && !host->root)
+        return complain(r, host->line, "host: it has no root; write root = \"/srv/www\"");
+    return EXIT_DONE;
+}
+
+/* It begins with what the top of the file and the command line say. */
+static int begin_host(struct reading *r, const struct toml_item *item)
+{
+    struct serve_config *c = r->config;
+    char sentence[OPTION_ERROR_TEXT];
+
+    if (strcmp(item->key, "host") != 0 || item->kind != TOML_ELEMENT) {
+        snprintf(sentence, sizeof(sentence), "%s: no such table; the only one is [[host]]",
+                 item->key);
+        return complain(r, item->line, sentence);
+    }
+    if (c->hosts == HOSTS_MAX) {
+        snprintf(sentence, sizeof(sentence), "host: at most %d of them", HOSTS_MAX);
+        return complain(r, item->line, sentence);
+    }
+    if (!c->host)
+        c->host = calloc(HOSTS_MAX, sizeof(*c->host));
+    if (!c->host)
+        return complain(r, item->line, say_why(ENOMEM));
+    c->host[c->hosts++] = (struct serve_host){.line = item->line, .opt = c->opt};
+    return EXIT_DONE;
+}
+
+/* --- The file --------------------------------------------------------------------------------- */
+
 static int take_all(struct reading *r, const struct toml *t)
 {
-    char sentence[OPTION_ERROR_TEXT];
     int code = EXIT_DONE;
 
     for (unsigned i = 0; i < t->items && !code; i++) {
         const struct toml_item *item = &t->item[i];
 
         if (item->kind == TOML_TABLE || item->kind == TOML_ELEMENT) {
-            snprintf(sentence, sizeof(sentence), "%s: no such table; write keys without one",
-                     item->key);
-            return complain(r, item->line, sentence);
+            code = end_host(r);
+            code = code ? code : begin_host(r, item);
+        } else {
+            code = r->config->hosts ? take_host_key(r, item) : take_key(r, item);
         }
-        code = take_key(r, item);
         i += item->count;
     }
-    return code;
+    return code ? code : end_host(r);
 }
-
-/* --- The file --------------------------------------------------------------------------------- */
 
 /* Up to cap bytes of it, which a pipe may give bit by bit; or -errno. */
 static ssize_t load(const char *path, char *bytes, size_t cap)
@@ -228,6 +305,8 @@ int config_read(struct serve_config *config, const struct option_found *found)
 
 void config_close(struct serve_config *config)
 {
+    free(config->host);
     free(config->toml);
+    config->host = NULL;
     config->toml = NULL;
 }

@@ -11,6 +11,8 @@
 #include "../base/toml.h"
 #include "serve.h"
 
+/* --- Values ----------------------------------------------------------------------------------- */
+
 static const void *field_of(const struct serve_options *opt, const struct option_row *row)
 {
     return (const char *)opt + row->offset;
@@ -101,18 +103,90 @@ static void put_group(const char *group, const struct serve_options *opt, FILE *
             put_row(&t->row[i], opt, out);
 }
 
+/* --- Hosts ------------------------------------------------------------------------------------ */
+
+static bool same_list(const struct option_list *a, const struct option_list *b)
+{
+    bool same = a->count == b->count;
+
+    for (unsigned i = 0; same && i < a->count; i++)
+        same = strcmp(a->item[i], b->item[i]) == 0;
+    return same;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_value(const struct option_row *row, const void *a, const void *b)
+{
+    switch (row->type) {
+    case OPTION_FLAG:
+    case OPTION_SWITCH:
+        return *(const bool *)a == *(const bool *)b;
+    case OPTION_NUMBER:
+    case OPTION_SIZE:
+    case OPTION_TIME:
+        return *(const uint64_t *)a == *(const uint64_t *)b;
+    case OPTION_TEXT:
+        return same_text(*(const char *const *)a, *(const char *const *)b);
+    case OPTION_LIST:
+        return same_list(a, b);
+    case OPTION_CHOICE:
+        return *(const unsigned *)a == *(const unsigned *)b;
+    }
+    return false;
+}
+
+/* Rows that are as at the top of the file are left out: a host has those by itself. */
+static void put_host(const struct serve_config *config, const struct serve_host *host, FILE *out)
+{
+    const struct option_table *t = &serve_table;
+
+    fputs("\n[[host]]\nname = [", out);
+    for (unsigned i = 0; i < host->names->count; i++) {
+        fputs(i ? ", " : "", out);
+        put_text(host->names[1 + i].text, out);
+    }
+    fputs("]\nroot = ", out);
+    put_text(host->root, out);
+    putc('\n', out);
+    for (unsigned i = 0; i < t->rows; i++) {
+        const struct option_row *row = &t->row[i];
+        bool tls = row->offset == offsetof(struct serve_options, tls);
+
+        if (row->site && ((tls && host->certified) ||
+                          !same_value(row, field_of(&host->opt, row), field_of(&config->opt, row))))
+            put_row(row, &host->opt, out);
+    }
+}
+
+static void put_root(const struct serve_config *config, FILE *out)
+{
+    if (!config->root && config->hosts) {
+        fputs("#root = \"PATH\"\n", out);
+        return;
+    }
+    fputs("root = ", out);
+    put_text(config->root ? config->root : ".", out);
+    putc('\n', out);
+}
+
 static void put_all(const struct serve_config *config, FILE *out)
 {
     const struct option_table *t = &serve_table;
 
-    fputs("# Options of rung serve: rung --config FILE.  rung --help-all explains each.\nroot = ",
-          out);
-    put_text(config->root ? config->root : ".", out);
-    putc('\n', out);
+    fputs("# Options of rung serve: rung --config FILE.  rung --help-all explains each.\n", out);
+    put_root(config, out);
     for (unsigned i = 0; i < t->rows; i++)
         if (option_opens_group(t, i))
             put_group(t->row[i].group, &config->opt, out);
+    for (unsigned i = 0; i < config->hosts; i++)
+        put_host(config, &config->host[i], out);
 }
+
+/* --- The file --------------------------------------------------------------------------------- */
 
 /* An exit code. */
 static int check(const char *file, size_t n)

@@ -31,13 +31,7 @@ static int gate_check(void *auth, const struct http_ask *ask, struct source **so
 
 int gate_open(struct loop *l)
 {
-    struct server *srv = l->worker->server;
-    struct auth *auth = srv->route ? srv->route->auth : NULL;
-    int err = auth ? offload_open(&l->gate, srv->site, l->wake_fd, 0) : 0;
-
-    if (!err && auth)
-        offload_ask(l->gate, (struct offload_from){auth, GATE_JOBS_MAX, gate_known, gate_check});
-    return err;
+    return offload_open(&l->gate, l->site, l->wake_fd, 0);
 }
 
 bool gate_lets_in(struct loop *l, const struct http_ask *ask)
@@ -45,16 +39,16 @@ bool gate_lets_in(struct loop *l, const struct http_ask *ask)
     const struct server *srv = l->worker->server;
     struct address client;
 
-    if (!srv->route || !srv->route->peers)
+    if (!l->route || !l->route->peers)
         return true;
     client_address(srv->clients, session_of_conn(ask->conn)->fd, ask->from, &client);
-    return peers_admit(srv->route->peers, &client);
+    return peers_admit(l->route->peers, &client);
 }
 
 /* Whether the password is right. */
 static int check(struct loop *l, const struct http_ask *ask)
 {
-    struct auth *auth = l->worker->server->route->auth;
+    struct auth *auth = l->route->auth;
     struct http_ask said = {.path = auth_credentials(ask->from), .conn = ask->conn};
     struct source *none;
     int err;
@@ -62,6 +56,8 @@ static int check(struct loop *l, const struct http_ask *ask)
     if (!said.path.ptr)
         return -EKEYREJECTED;
     if (l->gate) {
+        offload_ask(l->gate, (struct offload_from){l->site, auth, GATE_JOBS_MAX, gate_known,
+                                                   gate_check});
         err = offload_find(l->gate, &said, &none);
         return err == -EALREADY ? 0 : err;
     }
@@ -73,5 +69,5 @@ int gate_admit(struct loop *l, const struct http_ask *ask)
 {
     if (!gate_lets_in(l, ask))
         return -EACCES;
-    return l->worker->server->route->auth ? check(l, ask) : 0;
+    return l->route->auth ? check(l, ask) : 0;
 }

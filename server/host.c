@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "address_limits.h"
+#include "aim.h"
 #include "cache.h"
 #include "h2.h"
 #include "health.h"
@@ -128,7 +129,7 @@ static int find_now(struct loop *l, const struct http_ask *ask, struct source **
     int err;
 
     if (!l->cache)
-        return site_find(l->worker->server->site, ask, true, source);
+        return site_find(l->site, ask, true, source);
     err = cache_find(l->cache, ask, source);
     return err == -EINPROGRESS ? cache_list(l->cache, ask, source) : err;
 }
@@ -161,7 +162,7 @@ static void host_release(void *site, struct source *source)
     if (l->offload)
         offload_release(l->offload, source);
     else
-        cache_source_release(l->worker->server->site, source);
+        cache_source_release(l->site, source);
 }
 
 /* An answer to another path than the one that was asked for.  A folder is none: its address is not
@@ -180,7 +181,7 @@ static int find_other(struct loop *l, const struct http_ask *ask, struct source 
 static void see(struct loop *l, struct slice path, const struct source *source)
 {
     static _Thread_local char seen[PATH_BYTES_MAX + NAME_BYTES_MAX + 1];
-    const struct route *r = l->worker->server->route;
+    const struct route *r = l->route;
     const char *index = source->kind == SOURCE_BODY ? r->index : "";
 
     l->seen_path = "/";
@@ -207,7 +208,7 @@ static int move(const struct move *to, struct slice path, struct source **source
 static int find_routed(struct loop *l, const struct http_ask *ask, struct source **source)
 {
     static _Thread_local struct route_way way; /* too large for the stack of a coroutine */
-    const struct route *r = l->worker->server->route;
+    const struct route *r = l->route;
     const struct move *to = r->moves ? moves_find(r->moves, ask->path) : NULL;
     const struct http_ask *last;
     int err = r->auth || r->peers ? gate_admit(l, ask) : 0;
@@ -235,7 +236,7 @@ static __attribute__((cold, noinline)) int
 find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
 {
     uint64_t now = clock_ns(), first = l->offload ? offload_asked(l->offload, ask->conn, 0) : 0;
-    int err = l->worker->server->route ? find_routed(l, ask, source) : find(l, ask, source);
+    int err = l->route ? find_routed(l, ask, source) : find(l, ask, source);
 
     l->stamps = (struct probe_stamps){0};
     if (err == -EINPROGRESS) {
@@ -268,12 +269,20 @@ static int host_page(void *site, unsigned status, struct source **source)
 {
     struct loop *l = site;
 
-    if (l->worker->server->only) /* its folder's pages are not served */
+    if (l->route && l->route->only) /* its folder's pages are not served */
         return -ENOENT;
     look(l);
     if (l->cache)
         return cache_page(l->cache, status, source);
-    return site_page(l->worker->server->site, status, source);
+    return site_page(l->site, status, source);
+}
+
+/* Several sites: some answer each path by itself, others do not. */
+static int host_find_aimed(void *site, const struct http_ask *ask, struct source **source)
+{
+    struct loop *l = site;
+
+    return l->route ? host_find_routed(site, ask, source) : host_find(site, ask, source);
 }
 
 /* --health: one path is not the folder's. */
@@ -284,21 +293,18 @@ static int host_find_health(void *site, const struct http_ask *ask, struct sourc
     l->health_asked = health_is_asked(ask->path) && gate_lets_in(l, ask);
     if (l->health_asked)
         return health_find(l->worker->server, source);
-    return l->worker->server->route ? host_find_routed(site, ask, source) :
-                                      host_find(site, ask, source);
+    return host_find_aimed(site, ask, source);
 }
 
 /* --limit-requests: everything is asked of the client's bucket first. */
 static int host_find_limited(void *site, const struct http_ask *ask, struct source **source)
 {
     struct loop *l = site;
-    const struct server *srv = l->worker->server;
 
     if (!limits_admit(l, ask->conn, ask->from))
         return -EDQUOT;
-    if (srv->health)
-        return host_find_health(site, ask, source);
-    return srv->route ? host_find_routed(site, ask, source) : host_find(site, ask, source);
+    return l->worker->server->health ? host_find_health(site, ask, source) :
+                                       host_find_aimed(site, ask, source);
 }
 
 static bool host_admit(void *site, const struct conn *conn, const struct http_head *head)
@@ -357,11 +363,11 @@ static size_t host_fields(void *site, const struct conn *conn, unsigned status, 
     const struct server *srv = l->worker->server;
     size_t n = 0;
 
-    if (srv->route && srv->route->fields) {
+    if (l->route && l->route->fields) {
         struct fields_of of = {.status = status, .path = l->seen_path, .made = l->seen_made,
                                .secure = srv->tls && conn->proto != &http_secure_proto};
 
-        n = fields_write(srv->route->fields, &of, out);
+        n = fields_write(l->route->fields, &of, out);
     }
     l->seen_path = NULL;
     return srv->server_timing ? n + probe_field(&l->stamps, out + n) : n;
@@ -472,11 +478,12 @@ void host_init(struct http_host *h, struct loop *l)
             .send_ms = clamp_ms(srv->send_ms),
             .progress_bytes = srv->progress_bytes,
         },
-        .find = srv->route ? host_find_routed : host_find,
+        .aim = aim_needed(srv) ? aim : NULL,
+        .find = aim_needed(srv) ? host_find_aimed : srv->route ? host_find_routed : host_find,
         .page = host_page,
         .answer = host_answer,
         .other = host_other,
-        .fields = srv->server_timing || (srv->route && srv->route->fields) ? host_fields : NULL,
+        .fields = srv->server_timing || aim_has_fields(srv) ? host_fields : NULL,
         .date = l->date,
         .server = srv->server_field,
         .body_bytes_max = srv->body_bytes_max,

@@ -91,8 +91,10 @@ static inline void loop_wake(int wake_fd)
  * loop_resumed() takes the result, which may not be finished: only offload_release() releases it.
  * The result is -EAGAIN if the listing is long, and longs_max long ones wait already. */
 int  offload_open(struct offload **offload, struct site *site, int wake_fd, unsigned longs_max);
-/* Functions to call instead of the site's: find() does not block, list() is for the helper. */
+/* Whom to ask from now on: a site, or functions instead of its own.  find() does not block, list()
+ * is for the helper. */
 struct offload_from {
+    struct site *site;
     void *from;        /* their first argument; NULL: ask the site */
     unsigned jobs_max; /* first looks that wait; 0: as many as of listings */
     int (*find)(void *from, const struct http_ask *ask, struct source **source);
@@ -242,6 +244,7 @@ void signals_close(struct signals *signals); /* ends that thread */
 
 /* --- The server ------------------------------------------------------------------------------- */
 struct serve_options; /* options.def by way of serve.h */
+enum { HOSTS_MAX = 64 }; /* virtual hosts: each has a cache, and that one inotify instance */
 
 /* How many workers, and what they are and share. */
 struct arrangement {
@@ -266,9 +269,10 @@ struct server {
     const struct engine *engine;
     const struct conn_proto *proto;
     struct tls_setup *tls; /* proto is tls_proto; or NULL */
-    struct site *site;   /* NULL for echo */
+    struct hosts *hosts; /* every site (hosts.h); NULL: one at most, which is the next */
+    struct site *site;   /* the first; NULL for echo */
     const char *only;    /* the only file that is served, as in struct served; or NULL */
-    const struct route *route; /* NULL: each path is answered by itself alone */
+    const struct route *route; /* of the first site; NULL: each path is answered by itself alone */
     struct log *log;     /* NULL: off */
     struct stats *stats;
     struct signals *signals; /* for the supervisor of processes; NULL: a thread handles them */

@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include "../base/net.h"
 #include "address_limits.h"
+#include "aim.h"
 #include "cache.h"
 #include "route.h"
 
@@ -47,16 +48,6 @@ static void date_refresh(struct loop *l)
 
 /* --- Open and close --------------------------------------------------------------------------- */
 
-static int find_in_cache(void *cache, const struct http_ask *ask, struct source **source)
-{
-    return cache_find(cache, ask, source);
-}
-
-static int list_in_cache(void *cache, const struct http_ask *ask, struct source **source)
-{
-    return cache_list(cache, ask, source);
-}
-
 /* Opens what a loop needs beyond a clock: wake-ups, and answers that are made on other threads. */
 static int wake_open(struct loop *l)
 {
@@ -65,10 +56,10 @@ static int wake_open(struct loop *l)
     l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (l->wake_fd < 0)
         return -errno;
-    if (l->worker->server->site)
-        err = offload_open(&l->offload, l->worker->server->site, l->wake_fd,
+    if (l->site)
+        err = offload_open(&l->offload, l->site, l->wake_fd,
                            l->worker->conn_max / LONGS_SHARE + 1);
-    if (!err && l->offload)
+    if (!err && aim_asks_passwords(l->worker->server))
         err = gate_open(l);
     if (!err && l->offload)
         err = fetch_open(&l->fetch, l->wake_fd);
@@ -77,10 +68,22 @@ static int wake_open(struct loop *l)
         offload_close(l->offload);
         l->offload = l->gate = NULL;
         close(l->wake_fd);
-    } else if (l->offload && l->cache) {
-        offload_ask(l->offload, (struct offload_from){l->cache, 0, find_in_cache, list_in_cache});
+    } else {
+        aim_offload(l);
     }
     return err;
+}
+
+/* Closes what loop_open_blocking() opened. */
+static void parts_close(struct loop *l)
+{
+    aim_close(l);
+    cache_reader_close(l->cache);
+    http_recent_drop(&l->host);
+    free(l->host.recent);
+    sender_close(l->sender);
+    buffers_close(l->buffers);
+    free(l);
 }
 
 int loop_open_blocking(struct worker *w, struct loop **loop)
@@ -106,21 +109,17 @@ int loop_open_blocking(struct worker *w, struct loop **loop)
         free(l);
         return err;
     }
+    l->site = w->server->site;
+    l->route = w->server->route;
     l->cache = cache_reader_open(w->cache);
+    err = aim_open(l);
+    if (err) {
+        parts_close(l);
+        return err;
+    }
     l->host.recent = calloc(1, sizeof(*l->host.recent)); /* without it every head is parsed */
     *loop = l;
     return 0;
-}
-
-/* Closes what loop_open_blocking() opened. */
-static void parts_close(struct loop *l)
-{
-    cache_reader_close(l->cache);
-    http_recent_drop(&l->host);
-    free(l->host.recent);
-    sender_close(l->sender);
-    buffers_close(l->buffers);
-    free(l);
 }
 
 /* --- What engines may know -------------------------------------------------------------------- */

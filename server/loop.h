@@ -20,6 +20,11 @@ struct loop {
     /* All sessions, least recently looked at first: see victims_find() in loop.c */
     struct session *first, *last;
     struct buffers *buffers;
+    /* The site that answers the request before us.  With several, aim.c changes these, what the
+     * two helpers ask, and the cache below, from one request to the next. */
+    struct site *site;         /* NULL for echo */
+    const struct route *route; /* NULL: each path is answered by itself alone */
+    struct aim *aim;           /* NULL: there is one site at most */
     struct offload *offload;
     struct offload *gate; /* checks passwords; NULL: this thread does so, or there are none */
     /* The answer that is being made: its file's path, or NULL, and whether it is a listing. */

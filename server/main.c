@@ -92,8 +92,10 @@ static int run_serve(char **argv)
     bool named = strcmp(argv[0], "serve") == 0; /* then its help has no list of commands */
     int code = configure(named ? &serve_table : rung_table(), &config, argv);
 
+    if (code < 0 && !config.root && !config.hosts)
+        config.root = ".";
     if (code < 0)
-        code = serve_run(&config.opt, config.root ? config.root : ".");
+        code = serve_run(&config);
     config_close(&config);
     return code;
 }
@@ -113,11 +115,11 @@ static int run_config(char **argv)
 
 static int run_echo(char **argv)
 {
-    struct serve_options opt = {.gather = true}; /* echo has no such row: the default */
+    struct serve_config config = {.opt.gather = true}; /* echo has no such row: the default */
     struct option_found found;
-    int code = parse(echo_table(), &opt, argv, &found);
+    int code = parse(echo_table(), &config.opt, argv, &found);
 
-    return code >= 0 ? code : serve_run(&opt, NULL);
+    return code >= 0 ? code : serve_run(&config);
 }
 
 /* --- engines, doctor -------------------------------------------------------------------------- */

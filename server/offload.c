@@ -46,6 +46,7 @@ struct job {
     bool headed;             /* next() was called: the head of the answer is on its way */
     int result;
     struct source *source;
+    struct offload_from from; /* who is asked */
     uint64_t asked_ns;       /* see offload_asked(); 0: not set */
     struct http_ask ask;     /* its slices point into text[] */
     char text[];
@@ -56,8 +57,7 @@ struct list {
 };
 
 struct offload {
-    struct site *site;
-    struct offload_from from;  /* NULL: the site */
+    struct offload_from from;  /* who is asked now */
     int wake_fd;
     unsigned longs_max, jobs; /* the loop's own: limit of long ones; all there are */
     bool started;
@@ -139,10 +139,10 @@ static void run_asked(struct offload *l, struct job *j)
 
     j->state = JOB_RUNS;
     pthread_mutex_unlock(&l->lock);
-    if (l->from.from)
-        result = l->from.list(l->from.from, &j->ask, &source);
+    if (j->from.from)
+        result = j->from.list(j->from.from, &j->ask, &source);
     else
-        result = site_find(l->site, &j->ask, true, &source);
+        result = site_find(j->from.site, &j->ask, true, &source);
     pthread_mutex_lock(&l->lock);
     j->result = result;
     j->source = source;
@@ -198,7 +198,7 @@ int offload_open(struct offload **offload, struct site *site, int wake_fd, unsig
 
     if (!l)
         return -ENOMEM;
-    l->site = site;
+    l->from.site = site;
     l->wake_fd = wake_fd;
     l->longs_max = longs_max;
     err = pthread_mutex_init(&l->lock, NULL);
@@ -226,7 +226,7 @@ static void end(struct offload *l, struct job *j)
 {
     l->jobs--;
     if (j->source)
-        cache_source_release(l->site, j->source);
+        cache_source_release(j->from.site, j->source);
     free(j);
 }
 
@@ -294,6 +294,7 @@ static int queue_look(struct offload *l, const struct http_ask *ask)
     if (!j)
         return -ENOMEM;
     j->offload = l;
+    j->from = l->from;
     l->jobs++;
     queue(l, j, ASKED);
     return -EINPROGRESS;
@@ -377,7 +378,8 @@ static int take(struct offload *l, const struct http_ask *ask, struct source **s
     if (!j) {
         result = -ENODATA;
     } else if (j->state >= JOB_DONE) {
-        if (same_text(j->ask.path, ask->path) && same_text(j->ask.query, ask->query)) {
+        if (j->from.site == l->from.site && j->from.from == l->from.from &&
+            same_text(j->ask.path, ask->path) && same_text(j->ask.query, ask->query)) {
             result = fetch(l, j, source);
         } else { /* an old answer is no answer to a new question */
             take_out(l, j, HELD);
@@ -400,7 +402,7 @@ int offload_find(struct offload *l, const struct http_ask *ask, struct source **
     if (l->from.from)
         result = l->from.find(l->from.from, ask, source);
     else
-        result = site_find(l->site, ask, false, source);
+        result = site_find(l->from.site, ask, false, source);
     return result == -EINPROGRESS ? queue_look(l, ask) : result;
 }
 
@@ -452,7 +454,7 @@ void offload_release(struct offload *l, struct source *source)
     struct job *j = site_listing_owner(source);
 
     if (!j) {
-        cache_source_release(l->site, source);
+        cache_source_release(l->from.site, source);
         return;
     }
     pthread_mutex_lock(&l->lock);

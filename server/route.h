@@ -34,7 +34,7 @@ void route_close(struct route *r);
  * or -EINPROGRESS as in struct http_host.  gate_lets_in(): whether
  * the client's address is right, which is asked first. */
 struct loop;
-int  gate_open(struct loop *l);
+int  gate_open(struct loop *l); /* a helper for passwords: 0 or -errno */
 int  gate_admit(struct loop *l, const struct http_ask *ask);
 bool gate_lets_in(struct loop *l, const struct http_ask *ask);
 

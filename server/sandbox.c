@@ -25,7 +25,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "../base/net.h"
-#include "serve.h"
+#include "hosts.h"
 
 void __asan_init(void) __attribute__((weak));
 void __tsan_init(void) __attribute__((weak));
@@ -106,12 +106,17 @@ static int enter_files(const struct server *srv)
 {
     const struct serve_options *opt = srv->opt;
     bool has_log = srv->log && strcmp(opt->log_file, "-") != 0;
+    struct sandbox_root root[HOSTS_MAX + 1];
+    unsigned roots = srv->hosts ? srv->hosts->count : 0;
 
+    for (unsigned i = 0; i < roots; i++)
+        root[i] = (struct sandbox_root){site_root(srv->hosts->row[i].site),
+                                        !srv->hosts->row[i].what.file};
     return sandbox_files_enter(&(struct sandbox_files){
-        .folder_fd = srv->site ? site_root(srv->site) : -1,
-        .listed = !srv->only,
+        .root = root,
+        .roots = roots,
         .log = has_log ? opt->log_file : NULL,
-        .certificates = srv->tls ? &opt->tls : NULL});
+        .certificates = srv->tls ? &srv->hosts->tls : NULL});
 }
 
 static int enter_calls(const struct server *srv)

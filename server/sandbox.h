@@ -20,11 +20,16 @@ enum sandbox_need {
     NEED_PIN = 4,     /* --pin */
 };
 
+struct sandbox_root {
+    int fd;      /* of a folder that is served */
+    bool listed; /* folders may be read, too, and not only files */
+};
+struct tls_pairs;
 struct sandbox_files {
-    int folder_fd;   /* -1: none is served */
-    bool listed;     /* folders may be read, too, and not only files */
+    const struct sandbox_root *root;
+    unsigned roots;
     const char *log; /* a file that is open already, and that may be opened again; NULL: none */
-    const struct option_list *certificates; /* of --tls, which may be read again; NULL: none */
+    const struct tls_pairs *certificates; /* which may be read again; NULL: none */
 };
 
 /* Landlock's version here, from 1 on, or -errno. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sandbox_files.c - Landlock (landlock(7)): the served folder may be read, the log be written, and
+/* sandbox_files.c - Landlock (landlock(7)): the served folders may be read, the log be written, and
  * the rest of the file system be neither.
  *
  * A rule is bound to an inode, with all below it, other mounts too.  The log is opened again by its
@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "inside.h"
+#include "tls.h"
 
 /* <linux/landlock.h> of Debian 12 ends at version 2. */
 enum {
@@ -126,7 +127,7 @@ static int allow_again(int ruleset, const char *path, size_t len)
 }
 
 /* Items are "CERT,KEY", or one of these, or "self". */
-static int allow_certificates(int ruleset, const struct option_list *list)
+static int allow_certificates(int ruleset, const struct tls_pairs *list)
 {
     int err = 0;
 
@@ -156,8 +157,9 @@ static int add_rules(int ruleset, const struct sandbox_files *files, const int f
 {
     int err = 0;
 
-    if (files->folder_fd >= 0)
-        err = allow(ruleset, files->folder_fd, fs_read_file | (files->listed ? fs_read_dir : 0));
+    for (unsigned i = 0; i < files->roots && !err; i++)
+        err = allow(ruleset, files->root[i].fd,
+                    fs_read_file | (files->root[i].listed ? fs_read_dir : 0));
     if (!err && files->log)
         err = allow_log(ruleset, files->log);
     if (!err && files->certificates)

@@ -21,9 +21,8 @@
 #include "client.h"
 #include "h2.h"
 #include "handover.h"
+#include "hosts.h"
 #include "metrics.h"
-#include "pack.h"
-#include "route.h"
 #include "tls.h"
 
 enum {
@@ -119,66 +118,26 @@ static bool is_socket_mode(const char *text)
     return n == 3 && strspn(text, "01234567") == 3 && (*text == '6' || *text == '7');
 }
 
-/* A single file is its folder's index, and the only thing in it. */
-static struct docroot_rules rules_of(const struct serve_options *opt, const char *only)
+/* Checks that a single row of options.def cannot make; those of a site are in hosts_open.c. */
+static int check_options(const struct serve_options *opt)
 {
-    if (only)
-        return (struct docroot_rules){.index = only + 1, .hidden = true};
-    return (struct docroot_rules){.index = opt->index, .hidden = opt->hidden,
-                                  .listing = opt->listing, .archive = opt->archive,
-                                  .precompressed = opt->precompressed,
-                                  .entries_max = opt->listing_max};
-}
-
-/* Checks that a single row of options.def cannot make. */
-static int check_options(const struct serve_options *opt, const char *only)
-{
-    struct docroot_rules rules = rules_of(opt, only);
-
-    if (docroot_settle(&rules)) {
-        say_error("--index '%s': it is a name in every folder, not a path; it has at most %d bytes",
-                  opt->index, NAME_BYTES_MAX);
-        return EXIT_USAGE;
-    }
-    if (only && (opt->spa || opt->pretty_urls)) {
-        say_error("--%s: a single file is served; name its folder",
-                  opt->spa ? "spa" : "pretty-urls");
-        return EXIT_USAGE;
-    }
-    if (opt->archive && (only || !opt->listing)) {
-        say_error("--archive: %s", only ? "a single file is served; name its folder" :
-                  "with --listing off no folder can be downloaded either");
-        return EXIT_USAGE;
-    }
-    if (opt->archive && !pack_can()) {
-        say_error("--archive: libarchive cannot be loaded; install libarchive13, or, if this rung "
-                  "was built without it, libarchive-dev and zlib1g-dev, and build it again");
-        return EXIT_MISSING;
-    }
-    if (opt->log == LOG_OFF && strcmp(opt->log_file, "-") != 0) {
-        say_error("--log-file %s: no log is kept; add --log combined or --log json", opt->log_file);
+    if (!is_socket_mode(opt->socket_mode)) {
+        say_error("--socket-mode '%s': write three octal digits, such as 660 or 0666, of which the "
+                  "first is 6 or 7", opt->socket_mode);
         return EXIT_USAGE;
     }
     return EXIT_DONE;
 }
 
-/* --- Opening ---------------------------------------------------------------------------------- */
-
-static int open_site(struct server *srv, const char *folder)
+static int check_log(const struct serve_options *opt)
 {
-    const struct serve_options *opt = srv->opt;
-    const struct site_options site = {.root = folder, .rules = rules_of(opt, srv->only),
-                                      .readme = opt->readme, .compress = opt->compress,
-                                      .all = opt->user != NULL};
-    const char *why = "open folder";
-    int err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&srv->site, &site, &why);
-
-    if (!err)
+    if (opt->log != LOG_OFF || strcmp(opt->log_file, "-") == 0)
         return EXIT_DONE;
-    say_error("cannot serve %s: %s: %s; check its permissions%s%s", folder, why, say_why(err),
-              opt->user ? " for user " : "", opt->user ? opt->user : "");
-    return EXIT_FAILED;
+    say_error("--log-file %s: no log is kept; add --log combined or --log json", opt->log_file);
+    return EXIT_USAGE;
 }
+
+/* --- Opening ---------------------------------------------------------------------------------- */
 
 static int open_log(struct server *srv)
 {
@@ -197,10 +156,12 @@ static int open_log(struct server *srv)
     return EXIT_FAILED;
 }
 
-static int open_rest(struct server *srv, const char *folder)
+static int open_rest(struct server *srv)
 {
-    int code = folder ? open_site(srv, folder) : EXIT_DONE, err;
+    int code = srv->hosts ? hosts_open_sites(srv->hosts, srv->opt) : EXIT_DONE, err;
 
+    if (!code && srv->hosts)
+        srv->site = srv->hosts->row[0].site;
     if (!code)
         code = open_log(srv);
     if (code)
@@ -224,8 +185,6 @@ static void close_rest(struct server *srv)
         stats_close(srv->stats);
     if (srv->log)
         log_close(srv->log);
-    if (srv->site)
-        site_close(srv->site);
     tls_close(srv->tls);
     metrics_close(srv->metrics);
     clients_close(srv->clients);
@@ -234,9 +193,10 @@ static void close_rest(struct server *srv)
 
 /* --- Running ---------------------------------------------------------------------------------- */
 
-static void say_hello(const struct server *srv, const char *folder, const char *why,
+static void say_hello(const struct server *srv, const char *why,
                       const struct listen_around *around)
 {
+    const char *folder = srv->hosts ? srv->hosts->row[0].what.folder : NULL;
     const char *by = srv->opt->engine ? "" : "auto: ";
     char urls[SAY_LINE_BYTES];
 
@@ -250,6 +210,8 @@ static void say_hello(const struct server *srv, const char *folder, const char *
             srv->only ? srv->only : "", urls);
     else
         say("echoing at %s", urls);
+    if (srv->hosts)
+        hosts_say(srv->hosts);
     listen_say_public(srv, around);
     metrics_say(srv->metrics);
     if (srv->arrangement.workers > 1)
@@ -274,7 +236,7 @@ static void say_farewell(const struct server *srv)
 }
 
 /* The last thing that is done with all rights. */
-static int enter_sandbox(const struct server *srv, const char *folder, const char *why)
+static int enter_sandbox(const struct server *srv, const char *why)
 {
     struct listen_around around;
     int code;
@@ -282,18 +244,18 @@ static int enter_sandbox(const struct server *srv, const char *folder, const cha
     listen_around_look(&around, srv);
     code = sandbox_enter(srv);
     if (!code)
-        say_hello(srv, folder, why, &around);
+        say_hello(srv, why, &around);
     listen_around_drop(&around);
     return code;
 }
 
-static int run(struct server *srv, const char *folder, const char *why)
+static int run(struct server *srv, const char *why)
 {
     struct signals *signals;
     int err = signals_open(&signals, srv), code;
 
     if (!err) {
-        code = enter_sandbox(srv, folder, why);
+        code = enter_sandbox(srv, why);
         if (code) {
             signals_close(signals);
             return code;
@@ -351,7 +313,7 @@ static int open_tls(struct server *srv)
         return EXIT_USAGE;
     }
     h2 = srv->proto == &http_proto ? h2_protocol() : NULL;
-    code = tls_open(&srv->tls, &srv->opt->tls, h2 != NULL);
+    code = tls_open(&srv->tls, &srv->hosts->tls, h2 != NULL);
     if (code)
         return code;
     srv->tls->inner = srv->proto;
@@ -380,7 +342,7 @@ static int open_metrics(struct server *srv)
 }
 
 /* From the choice of an engine to the last message; whatever was opened is closed. */
-static int serve(struct server *srv, const struct serve_options *opt, const char *folder)
+static int serve(struct server *srv, const struct serve_options *opt)
 {
     struct sweep *sweep = NULL;
     const char *why;
@@ -392,7 +354,7 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     if (signals_block() != 0)
         return EXIT_FAILED;
     fill_server(srv, opt);
-    if (!folder)
+    if (!srv->hosts)
         srv->proto = &echo_proto;
     notify_open();
     code = arrange(srv, opt);
@@ -405,7 +367,7 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     if (!code && opt->metrics)
         code = open_metrics(srv);
     handover_rest(srv->handover);
-    if (!code && opt->tls.count)
+    if (!code && srv->hosts && srv->hosts->tls.count)
         code = open_tls(srv);
     if (!code)
         code = clients_open(srv);
@@ -418,9 +380,9 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     if (!code)
         code = leave_sweep(srv, &sweep);
     if (!code)
-        code = open_rest(srv, folder);
+        code = open_rest(srv);
     if (!code)
-        code = run(srv, folder, why);
+        code = run(srv, why);
     listen_close(srv);
     handover_close(srv->handover);
     close_rest(srv);
@@ -429,48 +391,42 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     return code;
 }
 
-static int serve_what(const struct serve_options *opt, const struct served *what)
+/* hosts: NULL for echo. */
+static int serve_hosts(const struct serve_options *opt, struct hosts *hosts)
 {
-    struct route route = {0};
-    struct server *srv;
-    int code = EXIT_DONE;
-
-    if (what->folder)
-        code = check_options(opt, what->file);
-    if (!code && what->folder)
-        code = route_open(&route, opt, what->file);
-    if (code)
-        return code;
     /* Zeroed; workers that are processes see the same counters and the same stop flag. */
-    srv = mmap(NULL, sizeof(*srv), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct server *srv = mmap(NULL, sizeof(*srv), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int code;
+
     if (srv == MAP_FAILED) {
         say_error("cannot start: %s", say_why(errno));
-        code = EXIT_FAILED;
-    } else {
-        srv->only = what->file;
-        srv->route = route.used ? &route : NULL;
-        code = serve(srv, opt, what->folder);
-        munmap(srv, sizeof(*srv));
+        return EXIT_FAILED;
     }
-    route_close(&route);
+    srv->hosts = hosts;
+    if (hosts) {
+        srv->only = hosts->row[0].what.file;
+        srv->route = hosts->row[0].route.used ? &hosts->row[0].route : NULL;
+    }
+    code = serve(srv, opt);
+    munmap(srv, sizeof(*srv));
     return code;
 }
 
-int serve_run(const struct serve_options *opt, const char *named)
+int serve_run(const struct serve_config *config)
 {
-    struct served what = {0};
-    int code = EXIT_DONE;
+    bool files = config->root || config->hosts;
+    struct hosts *hosts = NULL;
+    int code;
 
-    say_quiet(opt->quiet);
-    if (!is_socket_mode(opt->socket_mode)) {
-        say_error("--socket-mode '%s': write three octal digits, such as 660 or 0666, of which the "
-                  "first is 6 or 7", opt->socket_mode);
-        return EXIT_USAGE;
-    }
-    if (named)
-        code = served_find(&what, named);
+    say_quiet(config->opt.quiet);
+    code = check_options(&config->opt);
+    if (!code && files)
+        code = hosts_open(&hosts, config);
+    if (!code && files)
+        code = check_log(&config->opt);
     if (!code)
-        code = serve_what(opt, &what);
-    served_drop(&what);
+        code = serve_hosts(&config->opt, hosts);
+    hosts_close(hosts);
     return code;
 }

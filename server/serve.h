@@ -5,6 +5,7 @@
  *   commands.def     every command of rung; commands.c makes a list of them
  *   spellings.def    what other servers call their options, and what does it here
  *   config.c         options from a file; config_print.c writes such a file
+ *   hosts.h          the sites, and which of them a request is for
  *   served.c         a folder, or a single file
  *   serve_table.c    the rows of options.def as a table, and the list of engines
  *   arrange.c        how many workers, and of what kind; what is refused
@@ -45,9 +46,20 @@ extern const struct option_table serve_table;
 
 /* The options and what is served, from the command line, the environment and a file (config.c). */
 struct toml;
+struct toml_item;
+/* A [[host]] of the file: a site for some names. */
+struct serve_host {
+    unsigned line;
+    const struct toml_item *names; /* an array of strings */
+    const char *root;
+    struct serve_options opt;      /* only rows that are .site count */
+    bool certified;                /* it has --tls itself, and not from the top */
+};
 struct serve_config {
     struct serve_options opt;
     const char *root;  /* a folder or a file; NULL: none was named */
+    unsigned hosts;    /* up to HOSTS_MAX */
+    struct serve_host *host;
     struct toml *toml; /* has texts of these; NULL: there is no file */
 };
 /* Take what the file of --config says, except what `found` says was given already; config->opt and
@@ -71,9 +83,9 @@ const struct option_table *config_table(void);
 /* The options of rung echo: the rows that make sense without files, and a port of its own. */
 const struct option_table *echo_table(void);
 
-/* Serve folder, or with NULL echo what arrives, until a signal stops it.  Returns an exit code
- * (base/say.h). */
-int serve_run(const struct serve_options *opt, const char *named);
+/* Serve the root and the hosts, or without any echo what arrives, until a signal stops it.  Returns
+ * an exit code (base/say.h). */
+int serve_run(const struct serve_config *config);
 
 /* What is served (served.c). */
 struct served {

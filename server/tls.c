@@ -56,6 +56,31 @@ static struct conn *inner_of(struct conn *c, struct tls *t)
     return &t->nested.conn;
 }
 
+/* The connection around that one which speaks TLS, or NULL. */
+static struct tls *tls_around(const struct conn *c)
+{
+    while (c->nested) {
+        c = ((const struct nested *)c)->outer;
+        if (c->proto->name == tls_proto.name)
+            return tls_of(c);
+    }
+    return NULL;
+}
+
+const char *tls_name(const struct conn *c)
+{
+    const struct tls *t = tls_around(c);
+
+    return t && t->setup->layer->name ? t->setup->layer->name(t->link) : NULL;
+}
+
+bool tls_covers(const struct conn *c, const char *name)
+{
+    const struct tls *t = tls_around(c);
+
+    return !t || !t->setup->layer->covers || t->setup->layer->covers(t->link, name);
+}
+
 /* --- Output ----------------------------------------------------------------------------------- */
 
 static struct tls_io io_open(struct conn *c, const char *in, size_t in_len)

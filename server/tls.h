@@ -51,6 +51,10 @@ struct tls_layer {
     void (*shut)(void *link, struct tls_io *io); /* says close_notify */
     bool (*done)(const void *link);              /* the handshake is complete */
     bool (*h2)(const void *link);                /* ... and HTTP/2 was chosen (ALPN) */
+    /* The name that the client connected for (SNI), or NULL; whether the certificate that it was
+     * shown is for that name or address.  Both may be NULL: nothing is known. */
+    const char *(*name)(const void *link);
+    bool (*covers)(const void *link, const char *name);
 };
 
 enum {
@@ -77,12 +81,21 @@ struct tls_setup {
  * (core/http.h), which answers with the https address. */
 extern const struct conn_proto tls_proto;
 
+/* As name() and covers() of the layer, of the connection that this one is inside of; NULL and true
+ * if it is inside of none that speaks TLS. */
+const char *tls_name(const struct conn *c);
+bool tls_covers(const struct conn *c, const char *name);
+
 /* --- tls_openssl.c, or tls_absent.c ----------------------------------------------------------- */
 
-struct option_list;
-/* Reads certificates and keys, each item of the list "CERT,KEY", and reports what went wrong.  An
- * exit code.  The caller sets (*setup)->inner, and h2 if that was asked to be offered. */
-int  tls_open(struct tls_setup **setup, const struct option_list *pairs, bool h2);
+/* Certificates and keys: each item is "CERT,KEY", or one of both, or "self". */
+struct tls_pairs {
+    const char *const *item;
+    unsigned count;
+};
+/* Reads them, and reports what went wrong.  pairs must outlive *setup.  An exit code.  The caller
+ * sets (*setup)->inner, and h2 if that was asked to be offered. */
+int  tls_open(struct tls_setup **setup, const struct tls_pairs *pairs, bool h2);
 /* Reads all files again; if that fails, what was read before stays in use.  Both are reported. */
 void tls_reload(struct tls_setup *setup);
 void tls_close(struct tls_setup *setup); /* NULL is fine */

@@ -4,7 +4,7 @@
 #include "../base/say.h"
 #include "tls.h"
 
-int tls_open(struct tls_setup **setup, const struct option_list *pairs, bool h2)
+int tls_open(struct tls_setup **setup, const struct tls_pairs *pairs, bool h2)
 {
     (void)h2;
     (void)setup;

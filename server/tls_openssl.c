@@ -11,7 +11,9 @@
  */
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <stdlib.h>
+#include <string.h>
 #include "../base/say.h"
 #include "tls_store.h"
 
@@ -160,11 +162,31 @@ static bool h2(const void *p)
     return len == 2 && memcmp(name, "h2", 2) == 0;
 }
 
-static const struct tls_layer layer = {begin, end, hear, speak, shut, done, h2};
+static const char *name(const void *p)
+{
+    return SSL_get_servername(((const struct link *)p)->ssl, TLSEXT_NAMETYPE_host_name);
+}
+
+static bool covers(const void *p, const char *host)
+{
+    X509 *cert = SSL_get_certificate(((const struct link *)p)->ssl);
+    size_t n = strlen(host);
+    char address[64] = "";
+
+    if (cert && X509_check_host(cert, host, n, 0, NULL) == 1)
+        return true;
+    if (*host == '[' && n < sizeof(address)) { /* an IPv6 address has no brackets there */
+        memcpy(address, host + 1, n - 2);
+        host = address;
+    }
+    return cert && X509_check_ip_asc(cert, host, 0) == 1;
+}
+
+static const struct tls_layer layer = {begin, end, hear, speak, shut, done, h2, name, covers};
 
 /* --- Life ------------------------------------------------------------------------------------- */
 
-int tls_open(struct tls_setup **setup, const struct option_list *pairs, bool offers_h2)
+int tls_open(struct tls_setup **setup, const struct tls_pairs *pairs, bool offers_h2)
 {
     struct tls_setup *new = calloc(1, sizeof(*new));
     struct store *store = NULL;

@@ -10,7 +10,6 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../base/option.h"
 #include "../base/say.h"
 #include "tls_set.h"
 
@@ -108,7 +107,7 @@ static bool is_path(const char *item)
 }
 
 /* CERT,KEY of one item, or of two: the environment separates items by commas. */
-static int read_pair(SSL_CTX *ctx, const struct option_list *pairs, unsigned *i, SSL_CTX *before)
+static int read_pair(SSL_CTX *ctx, const struct tls_pairs *pairs, unsigned *i, SSL_CTX *before)
 {
     const char *item = pairs->item[(*i)++], *comma = strchr(item, ',');
     char cert[PATH_TEXT];
@@ -156,7 +155,7 @@ void set_free(struct set *s)
     free(s);
 }
 
-static int fill(struct set *s, const struct option_list *pairs, const struct set *before, bool h2)
+static int fill(struct set *s, const struct tls_pairs *pairs, const struct set *before, bool h2)
 {
     for (unsigned i = 0; i < pairs->count;) {
         SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
@@ -179,9 +178,9 @@ static int fill(struct set *s, const struct option_list *pairs, const struct set
     return EXIT_DONE;
 }
 
-int set_read(struct set **set, const struct option_list *pairs, const struct set *before, bool h2)
+int set_read(struct set **set, const struct tls_pairs *pairs, const struct set *before, bool h2)
 {
-    struct set *s = calloc(1, sizeof(*s));
+    struct set *s = calloc(1, sizeof(*s) + pairs->count * sizeof(s->ctx[0]));
     int code = EXIT_FAILED;
 
     if (s)

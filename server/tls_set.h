@@ -3,17 +3,17 @@
 #ifndef SERVER_TLS_SET_H
 #define SERVER_TLS_SET_H
 #include <openssl/ssl.h>
-#include "../base/option.h"
+#include "tls.h"
 
 struct set {
-    SSL_CTX *ctx[OPTION_LIST_MAX]; /* the first is every connection's until it names another */
     unsigned count;
     unsigned users; /* tls_store.c's */
+    SSL_CTX *ctx[]; /* the first is every connection's until it names another */
 };
 
 /* Reads all pairs, and reports what went wrong.  before: what was read earlier, or NULL; the
  * machine's own certificate is taken from there.  h2: HTTP/2 is offered.  An exit code. */
-int  set_read(struct set **set, const struct option_list *pairs, const struct set *before, bool h2);
+int  set_read(struct set **set, const struct tls_pairs *pairs, const struct set *before, bool h2);
 void set_free(struct set *set);
 
 /* A certificate made for this machine, and its key (tls_self.c); its fingerprint is printed.

@@ -23,7 +23,7 @@
 #include "tls_tickets.h"
 
 struct store {
-    const struct option_list *pairs; /* the server's options */
+    const struct tls_pairs *pairs; /* the server's options */
     bool h2; /* HTTP/2 is offered */
     struct tickets *tickets;
     atomic_uint *turns; /* reloads so far; all processes share it */
@@ -174,7 +174,7 @@ static bool prepare(struct store *s)
     return true;
 }
 
-int store_open(struct store **store, const struct option_list *pairs, bool h2)
+int store_open(struct store **store, const struct tls_pairs *pairs, bool h2)
 {
     struct store *s = calloc(1, sizeof(*s));
     int code = EXIT_FAILED;

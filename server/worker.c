@@ -2,7 +2,7 @@
 /* worker.c - one worker: its limits, its watchdog, its cache, and its engine's run. */
 #include <string.h>
 #include "../base/say.h"
-#include "cache.h"
+#include "aim.h"
 #include "inside.h"
 
 /* A worker's share of the server's connections, limited to what the engine can serve. */
@@ -61,12 +61,13 @@ int worker_run(struct server *srv, unsigned number)
         .conn_max = conn_max(srv),
         .tuning = srv->arrangement.tuning,
     };
+    struct cache *shares[HOSTS_MAX + 1] = {NULL};
     int err = 0;
 
     /* The children of an engine that forks would share one queue of changes, and each would take
      * from it what the others need. */
     if (srv->site && srv->listeners && !srv->engine->forks)
-        w.cache = cache_share(srv->site, srv->cache_bytes, srv->stats);
+        w.cache = aim_share(srv, shares);
     if (srv->arrangement.pinned)
         pin(number);
     if (srv->engine->may_block && w.tuning.threads > w.conn_max)
@@ -84,7 +85,7 @@ int worker_run(struct server *srv, unsigned number)
     worker_accept_over(&w);
     if (w.watchdog)
         watchdog_close(w.watchdog);
-    cache_leave(w.cache);
+    aim_leave(srv, shares);
     if (err && w.siblings > 1) /* the others would serve on, and the failure would go unnoticed */
         server_stop(srv);
     if (atomic_load(&srv->stopping))

@@ -39,7 +39,7 @@ class Gone(AssertionError):
 
 
 class Client:
-    def __init__(self, server, secured=None, window=None, rcvbuf=None, settings=()):
+    def __init__(self, server, secured=None, window=None, rcvbuf=None, settings=(), name="localhost"):
         self.sock = socket.socket(socket.AF_INET6 if ":" in server.address[0] else socket.AF_INET)
         self.sock.settimeout(PATIENCE)
         if rcvbuf:
@@ -48,7 +48,7 @@ class Client:
         if server.secured if secured is None else secured:
             context = anyone()
             context.set_alpn_protocols(["h2"])
-            self.sock = Secured(self.sock, context)
+            self.sock = Secured(self.sock, context, name)
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
         values = {h2.settings.SettingCodes.ENABLE_PUSH: 0, **dict(settings)}
         if window is not None:
@@ -77,10 +77,10 @@ class Client:
 
     # --- asking
 
-    def ask(self, path="/hello.txt", method="GET", fields=(), body=None, ends=True):
+    def ask(self, path="/hello.txt", method="GET", fields=(), body=None, ends=True, authority="a"):
         """Sends a request; returns its stream.  ends False: a body may follow."""
         stream = self.h2.get_next_available_stream_id()
-        pseudo = [(":method", method), (":scheme", "http"), (":path", path), (":authority", "a")]
+        pseudo = [(":method", method), (":scheme", "http"), (":path", path), (":authority", authority)]
         self.methods[stream] = method
         self.h2.send_headers(stream, [*pseudo, *fields], end_stream=ends and body is None)
         self.flush()

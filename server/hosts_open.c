@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* hosts_open.c - from options to sites: what is checked and read before any right is given up, and
+ * the folders that are opened after that.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../base/toml.h"
+#include "hosts.h"
+#include "pack.h"
+
+/* --- One site --------------------------------------------------------------------------------- */
+
+/* A single file is its folder's index, and the only thing in it. */
+static struct docroot_rules rules_of(const struct serve_options *opt, const char *only)
+{
+    if (only)
+        return (struct docroot_rules){.index = only + 1, .hidden = true};
+    return (struct docroot_rules){.index = opt->index, .hidden = opt->hidden,
+                                  .listing = opt->listing, .archive = opt->archive,
+                                  .precompressed = opt->precompressed,
+                                  .entries_max = opt->listing_max};
+}
+
+/* Checks that a single row of options.def cannot make. */
+static int check_options(const struct serve_options *opt, const char *only)
+{
+    struct docroot_rules rules = rules_of(opt, only);
+
+    if (docroot_settle(&rules)) {
+        say_error("--index '%s': it is a name in every folder, not a path; it has at most %d bytes",
+                  opt->index, NAME_BYTES_MAX);
+        return EXIT_USAGE;
+    }
+    if (only && (opt->spa || opt->pretty_urls)) {
+        say_error("--%s: a single file is served; name its folder",
+                  opt->spa ? "spa" : "pretty-urls");
+        return EXIT_USAGE;
+    }
+    if (opt->archive && (only || !opt->listing)) {
+        say_error("--archive: %s", only ? "a single file is served; name its folder" :
+                  "with --listing off no folder can be downloaded either");
+        return EXIT_USAGE;
+    }
+    if (opt->archive && !pack_can()) {
+        say_error("--archive: libarchive cannot be loaded; install libarchive13, or, if this rung "
+                  "was built without it, libarchive-dev and zlib1g-dev, and build it again");
+        return EXIT_MISSING;
+    }
+    return EXIT_DONE;
+}
+
+static int open_one(struct hosted *h, const char *named)
+{
+    int code = served_find(&h->what, named);
+
+    if (!code)
+        code = check_options(h->opt, h->what.file);
+    if (!code)
+        code = route_open(&h->route, h->opt, h->what.file);
+    return code;
+}
+
+static int open_site(struct hosted *h, const struct serve_options *process)
+{
+    const char *folder = h->what.folder;
+    const struct site_options site = {.root = folder, .rules = rules_of(h->opt, h->what.file),
+                                      .readme = h->opt->readme, .compress = h->opt->compress,
+                                      .all = process->user != NULL};
+    const char *why = "open folder";
+    int err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&h->site, &site, &why);
+
+    if (!err)
+        return EXIT_DONE;
+    say_error("cannot serve %s: %s: %s; check its permissions%s%s", folder, why, say_why(err),
+              process->user ? " for user " : "", process->user ? process->user : "");
+    return EXIT_FAILED;
+}
+
+int hosts_open_sites(struct hosts *h, const struct serve_options *opt)
+{
+    int code = EXIT_DONE;
+
+    for (unsigned i = 0; i < h->count && !code; i++)
+        code = open_site(&h->row[i], opt);
+    return code;
+}
+
+/* --- Names ------------------------------------------------------------------------------------ */
+
+static const char *name_of(const struct serve_host *host, unsigned i)
+{
+    return host->names[1 + i].text;
+}
+
+static int add_name(struct hosts *h, const struct serve_config *config, unsigned number, unsigned i)
+{
+    const struct serve_host *host = h->row[number].host;
+    int err = hosts_name(h, name_of(host, i), number);
+
+    if (err == -EINVAL)
+        say_error("%s:%u: name: '%s' is not a name of a host; write \"example.org\" or "
+                  "\"*.example.org\", without a port", config->opt.config, host->names[1 + i].line,
+                  name_of(host, i));
+    else if (err)
+        say_error("%s:%u: name: '%s' is given twice; each name has one [[host]]",
+                  config->opt.config, host->names[1 + i].line, name_of(host, i));
+    return err ? EXIT_USAGE : EXIT_DONE;
+}
+
+static int add_names(struct hosts *h, const struct serve_config *config, unsigned number)
+{
+    const struct serve_host *host = h->row[number].host;
+    int code = EXIT_DONE;
+
+    for (unsigned i = 0; host && i < host->names->count && !code; i++)
+        code = add_name(h, config, number, i);
+    return code;
+}
+
+/* --- Certificates ----------------------------------------------------------------------------- */
+
+static void add_pairs(const char **item, unsigned *n, const struct option_list *list)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        item[(*n)++] = list->item[i];
+}
+
+/* Those of the top first, so that the first of them is for all names that no other has. */
+static int add_certificates(struct hosts *h, const struct serve_config *config)
+{
+    const char **item = calloc((config->hosts + 1) * OPTION_LIST_MAX, sizeof(*item));
+    unsigned n = 0;
+
+    if (!item)
+        return EXIT_FAILED;
+    add_pairs(item, &n, &config->opt.tls);
+    for (unsigned i = 0; i < config->hosts; i++)
+        if (config->host[i].certified)
+            add_pairs(item, &n, &config->host[i].opt.tls);
+    h->tls = (struct tls_pairs){item, n};
+    return EXIT_DONE;
+}
+
+/* --- All -------------------------------------------------------------------------------------- */
+
+/* Memory for the sites and their names. */
+static struct hosts *hosts_new(const struct serve_config *config)
+{
+    unsigned count = config->hosts + (config->root != NULL), names = 0;
+    struct hosts *h = calloc(1, sizeof(*h) + count * sizeof(h->row[0]));
+
+    for (unsigned i = 0; i < config->hosts; i++)
+        names += config->host[i].names->count;
+    if (h && names)
+        h->name = calloc(names, sizeof(*h->name));
+    if (h && (add_certificates(h, config) || (names && !h->name))) {
+        hosts_close(h);
+        h = NULL;
+    }
+    if (!h)
+        say_error("cannot start: %s", say_why(ENOMEM));
+    return h;
+}
+
+static int fill(struct hosts *h, const struct serve_config *config)
+{
+    int code = EXIT_DONE;
+
+    if (config->root) {
+        h->row[h->count++].opt = &config->opt;
+        code = open_one(&h->row[0], config->root);
+    }
+    for (unsigned i = 0; i < config->hosts && !code; i++) {
+        const struct serve_host *host = &config->host[i];
+        unsigned number = h->count++;
+
+        h->row[number].opt = &host->opt;
+        h->row[number].host = host;
+        code = open_one(&h->row[number], host->root);
+        if (code)
+            say_error("%s:%u: this is about that [[host]]", config->opt.config, host->line);
+        else
+            code = add_names(h, config, number);
+    }
+    return code;
+}
+
+int hosts_open(struct hosts **hosts, const struct serve_config *config)
+{
+    struct hosts *h = hosts_new(config);
+    int code = h ? fill(h, config) : EXIT_FAILED;
+
+    if (code)
+        hosts_close(h);
+    else
+        *hosts = h;
+    return code;
+}
+
+void hosts_close(struct hosts *h)
+{
+    if (!h)
+        return;
+    for (unsigned i = 0; i < h->count; i++) {
+        site_close(h->row[i].site);
+        route_close(&h->row[i].route);
+        served_drop(&h->row[i].what);
+    }
+    free((void *)(uintptr_t)h->tls.item);
+    free(h->name);
+    free(h);
+}
+
+void hosts_say(const struct hosts *h)
+{
+    for (unsigned i = 0; i < h->count; i++) {
+        const struct hosted *row = &h->row[i];
+
+        if (row->host)
+            say("host %s%s: %s%s%s", name_of(row->host, 0),
+                row->host->names->count > 1 ? " and its other names" : "", row->what.folder,
+                row->what.file ? row->what.file : "", i ? "" : ", also for unknown names");
+    }
+}
