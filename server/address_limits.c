@@ -185,8 +185,9 @@ static bool take_by_address(struct limits *limits, const struct address *a, uint
     return taken;
 }
 
-bool limits_admit(struct loop *l, const struct conn *c, const struct http_head *head)
+bool limits_admit(void *loop, const struct conn *c, const struct http_head *head)
 {
+    struct loop *l = loop;
     struct server *srv = l->worker->server;
     int fd = session_of_conn(c)->fd;
     uint32_t word = seat_word(srv->limits, fd);

@@ -307,11 +307,6 @@ static int host_find_limited(void *site, const struct http_ask *ask, struct sour
                                        host_find_aimed(site, ask, source);
 }
 
-static bool host_admit(void *site, const struct conn *conn, const struct http_head *head)
-{
-    return limits_admit(site, conn, head);
-}
-
 static int host_page_health(void *site, unsigned status, struct source **source)
 {
     struct loop *l = site;
@@ -496,7 +491,7 @@ void host_init(struct http_host *h, struct loop *l)
     }
     if (srv->limits && limits_requests(srv->limits)) {
         h->find = host_find_limited;
-        h->admit = host_admit;
+        h->admit = limits_admit;
     }
     if (srv->metrics) {
         h->answer = host_answer_metered;
