@@ -22,6 +22,7 @@ from settings import Refused, settings
 __all__ = ["Refused", "check", "commit", "describe", "settings"]
 
 MEASURED = ("core", "base", "server", "engines", "tools", "lab", "Makefile", "scripts/train")  # the measuring programs too
+CHANGED = " and changes"  # behind the commit of a result whose sources were changed since
 WORDS = re.compile(r"(mitigations|spectre\w*|spec_\w+|nospectre\w*|mds|l1tf|pti|nopti|retbleed|isolcpus|nohz(_full)?|"
                    r"rcu_nocbs|irqaffinity|intel_pstate|amd_pstate|cpufreq\.\S+|intel_idle\.\S+|processor\.\S+|idle|"
                    r"nosmt|maxcpus|nr_cpus|transparent_hugepage|hugepages|preempt|threadirqs|tsc|clocksource|audit|"
@@ -110,7 +111,7 @@ def commit():
     if not SOURCES:
         return text_of(os.path.join(TOP, "commit")).strip()
     changed = output_of("git", "status", "--porcelain", "--", *MEASURED)
-    return output_of("git", "rev-parse", "--short", "HEAD") + (" and changes" if changed else "")
+    return output_of("git", "rev-parse", "--short", "HEAD") + (CHANGED if changed else "")
 
 
 def stolen_s(root="/"):

@@ -6,7 +6,7 @@ Each result gets a page, its plots as SVG and PNG and its cells as CSV in build/
 block of docs/lab/NAME.md.  All together get an index page, the table in docs/lab/README.md, and the table of other documents'
 claims in docs/lab/claims.md.  The same results give the same bytes.  --check changes nothing, needs only Python, and complains
 about documents and pictures that were not made from these results.  --keep puts results of rung lab run, which are in build/lab,
-into lab/results first, compressed: NAME.json.gz.
+into lab/results first, compressed: NAME.json.gz.  It refuses results of sources that are no commit.
 """
 import argparse
 import gzip
@@ -24,6 +24,7 @@ import figures
 import reading
 import table
 import view
+from machine import CHANGED
 from rig import bytes_of
 
 RESULTS, EXPERIMENTS, DOCUMENTS = "lab/results", "lab/experiments", "docs/lab"
@@ -43,9 +44,19 @@ def plain(path):
 
 
 def keep(paths):
-    for path in paths:
-        name = result_of(path, EXPERIMENTS)["name"]
+    """Put results into lab/results: all of them, or none if one cannot be kept."""
+    found = {path: kept_name(path) for path in paths}
+    for path, name in found.items():
         write(f"{RESULTS}/{name}.json.gz", gzip.compress(plain(path), mtime=0))  # the same result gives the same bytes
+
+
+def kept_name(path):
+    """The name of a result that can be measured again."""
+    result = result_of(path, EXPERIMENTS)
+    if result["commit"].endswith(CHANGED):
+        raise Unfit(f"{path} is not kept: it was measured with commit {result['commit']}, which are sources that nobody can get "
+                    "again; commit them and measure it again")
+    return result["name"]
 
 
 def result_of(path, experiments):

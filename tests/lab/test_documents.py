@@ -136,6 +136,20 @@ def test_results_are_kept_compressed(tmp_path, monkeypatch, capsys):
     assert "sample.json.gz" in str(told.value)
 
 
+def test_a_result_that_cannot_be_measured_again_is_not_kept(tmp_path, monkeypatch, capsys):
+    """One result of changed sources, and none of those that --keep names is kept."""
+    documents_of(tmp_path, monkeypatch)
+    clean, changed = tmp_path / "clean.json", tmp_path / "changed.json"
+    clean.write_text(json.dumps(small()))
+    changed.write_text(json.dumps({**small(), "commit": "abc1234 and changes"}))
+    with pytest.raises(SystemExit) as told:
+        plots_main(monkeypatch, "--keep", str(clean), str(changed), "--check")
+    assert "changed.json is not kept: it was measured with commit abc1234 and changes" in str(told.value)
+    assert not os.listdir(tmp_path / "lab/results")
+    assert plots_main(monkeypatch, "--keep", str(clean), "--check") == 1 and "sample.md" in capsys.readouterr().out
+    assert os.listdir(tmp_path / "lab/results") == ["sample.json.gz"]
+
+
 def test_code_stays_code():
     text = "a_b is `make x_y | <z>` & `q`"
     assert document.escaped(text) == "a\\_b is `make x_y \\| <z>` &amp; `q`"
