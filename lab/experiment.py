@@ -79,7 +79,7 @@ KINDS = {
     "ab": Kind(RUNG | PEER, {"connections", "requests", "bytes", "pinned", "options"}, needs=("connections",), binaries=("rung",)),
     "generators": Kind({"generator"}, {"connections", "bytes", "server", "pinned"}, ("generator",), ("connections",), timed=True),
     "guest": Kind({"engine", "options", "peer"} | PROGRAM | MODULE,
-                  {"connections", "close", "bytes", "entries", "source", "load", "args", "kernel"},
+                  {"connections", "close", "bytes", "entries", "source", "load", "args", "kernel", "short", "long"},
                   needs=("connections",), binaries=("rung", "rung-load")),
     "inside": Kind({"engine", "options"} | PEER | MODULE | LOOKED_AT,
                    {"protocol", "bytes", "processors", *INSIDE, *set().union(*INSIDE.values())}, binaries=("rung", "rung-load"), timed=True),

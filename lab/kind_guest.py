@@ -8,8 +8,9 @@ memory and in hash tables: the spread of the rounds is the luck in a figure.
 
 A target is rung (`engine`, `options`), rung inside the kernel (`model`; `options` are the module's parameters), a server
 of peers.py (`peer`), or a lab program that serves (`program`, called with the port, the target's `args` and the
-scenario's).  A scenario may have another `kernel`: that takes another boot, and modules built for it.  Clients request
-a file of `bytes` bytes, the listing of a folder of `entries` entries, or `source` bytes of C source.
+scenario's).  A scenario may have another `kernel`: that takes another boot, and modules built for it; and the numbers of
+answers of the `short` and of the `long` run.  Clients request a file of `bytes` bytes, the listing of a folder of `entries`
+entries, or `source` bytes of C source.
 """
 import functools
 import glob
@@ -28,7 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PORT = 8080  # as in count.sh
 KERNEL = "6.1"  # unless the scenario has another
 DESCRIPTORS = 20000
-# Answers of the short run and of the long one.  Both take longer than the milliseconds in which a socket's behaviour changes.
+# Answers of the short run and of the long one, unless the scenario has others.  Both take longer than the milliseconds in which a socket's behaviour changes.
 ANSWERS = (500, 1500)
 RESTED_MAX = 0.01  # share of the difference: while the processor is idle the clock jumps instead of counting
 LIMIT_S = 600
@@ -138,7 +139,8 @@ def line(number, command, target, scenario):
         command += f" {scenario.get('args', '')}"
     load = ["-c", scenario["connections"], *(["-k", "off"] if scenario.get("close") else []),
             *shlex.split(scenario.get("load", ""))]
-    return shlex.join(map(str, ["cell", number, command.strip(), path_of(scenario), *ANSWERS, *load]))
+    answers = [scenario.get(key, usual) for key, usual in zip(("short", "long"), ANSWERS)]
+    return shlex.join(map(str, ["cell", number, command.strip(), path_of(scenario), *answers, *load]))
 
 
 # --- The results --------------------------------------------------------------------------------------------

@@ -163,8 +163,9 @@ def note(context, journal, turn, took_s, cell):
                  "command": context.commands.get(name), "config": context.configs.get(name)})
 
 
-def measure_rounds(context, whole, left, journal, tell):
+def measure_rounds(context, kind, left, journal, tell):
     """For a kind that measures a round's cells at once: the time is divided equally among the cells."""
+    whole = measures.whole_round(kind)
     for number in sorted({number for number, _, _ in left}):
         mine = [turn for turn in left if turn[0] == number]
         tell(f"round {number + 1}: {len(mine)} cells together")
@@ -179,17 +180,18 @@ def measure_rounds(context, whole, left, journal, tell):
 
 
 def measure_cells(context, plan, journal, missing, tell):
-    whole, pace = measures.whole_round(plan["kind"]), context.pace
+    """Measure all cells that are not in the journal: first those of kinds that measure a round's cells at once."""
+    pace = context.pace
     every = list(turns(plan, pace, missing))
     left = [(n, s, t) for n, s, t in every if (t["name"], s["name"], n) not in journal.done]
-    if whole:
-        measure_rounds(context, whole, left, journal, tell)
-        return
-    vain = 0
-    for at, turn in enumerate(left, len(every) - len(left) + 1):
+    together = [kind for kind in sorted(kinds_of(plan)) if measures.whole_round(kind)]
+    for kind in together:
+        measure_rounds(context, kind, [turn for turn in left if experiment.kind_of(plan, turn[1]) == kind], journal, tell)
+    vain, alone = 0, [turn for turn in left if experiment.kind_of(plan, turn[1]) not in together]
+    for at, turn in enumerate(alone, len(every) - len(alone) + 1):
         _, scenario, target = turn
         tell(f"{at} of {len(every)}: {scenario['name']}: {target['name']}")
-        began, kind = time.monotonic(), measures.kind(scenario.get("kind", plan["kind"]))
+        began, kind = time.monotonic(), measures.kind(experiment.kind_of(plan, scenario))
         cell = undisturbed(lambda k=kind, t=target, s=scenario: k(context, t, s, plan["seconds"][pace]),
                            TRIES_MAX if vain < VAIN_MAX else 1)
         vain = vain + 1 if cell["stolen"] > STOLEN_MAX else 0
@@ -254,7 +256,7 @@ def other_rungs(plan, binaries):
 
 def kinds_of(plan):
     """The kinds of a plan's cells; a scenario may have a kind of its own."""
-    return {scenario.get("kind", plan["kind"]) for scenario in plan["scenario"]}
+    return {experiment.kind_of(plan, scenario) for scenario in plan["scenario"]}
 
 
 def binaries_of(plan, binaries):

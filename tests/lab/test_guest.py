@@ -186,6 +186,7 @@ def test_a_line_of_the_plan():
         "cell 3 '/lab/floor 8080 100 close' 100.html 500 1500 -c 16 -k off"
     assert kind_guest.line(0, "/lab/rung serve", {}, scenario).startswith("cell 0 '/lab/rung serve' ")
     assert " 20/ 500 " in kind_guest.line(0, "x", {}, {"connections": 1, "entries": 20})
+    assert " 1024.html 40 1500 " in kind_guest.line(0, "x", {}, {"connections": 1, "bytes": 1024, "short": 40})
     assert " 900.c 500 " in kind_guest.line(0, "x", {}, {"connections": 1, "source": 900})
 
 

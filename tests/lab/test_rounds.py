@@ -65,3 +65,20 @@ def test_rounds_that_are_there_are_not_asked_for_again(asked, tmp_path):
     asked.kind.hook = lambda number: None
     result = run(tmp_path)
     assert asked.found == [(0, EVERY), (1, EVERY), (0, [("b", "t")]), (1, EVERY)] and len(result["cells"]) == 8
+
+
+def test_other_kinds_are_measured_cell_by_cell(asked, tmp_path, monkeypatch):
+    """One plan may have both: the kind of the plan, which is measured cell by cell, and that of a scenario, round by round."""
+    alone = []
+
+    def measure(_context, target, scenario, _seconds):
+        alone.append((target["name"], scenario["name"]))
+        return {"figures": {"ns": 1}, "limiter": None}
+    monkeypatch.setitem(sys.modules, "kind_alone", types.SimpleNamespace(measure=measure))
+    plan = {**PLAN, "kind": "alone", "scenario": [{"name": "s", "kind": "together"}, {"name": "t"}]}
+    told = []
+    result = runner.run("small", plan, "quick", str(tmp_path), str(tmp_path), tell=told.append)
+    assert asked.found == [(0, [("a", "s"), ("b", "s")]), (1, [("a", "s"), ("b", "s")])]
+    assert sorted(alone) == [("a", "t"), ("a", "t"), ("b", "t"), ("b", "t")]
+    assert sorted((one["scenario"], *one["figures"]) for one in result["cells"]) == [("s", "instructions")] * 4 + [("t", "ns")] * 4
+    assert told[-1].startswith("8 of 8: t: ")
