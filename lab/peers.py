@@ -48,12 +48,14 @@ class Recipe(NamedTuple):
     varies: bool = False                   # starts and ends workers as it likes
     stop: signal.Signals = signal.SIGTERM  # signal after which it exits with 0
     sendfile: str = ""                     # nginx only: on or off
+    open_files: str = "max=20000 inactive=600s"  # nginx only: its open_file_cache, or off
 
     def filled(self, known):
         """The command and the configuration's text, with each @name@ replaced by its value in `known`.  The server listens on
         loopback, unless `known` has another address.  A line that begins with @compress@ is a comment, unless `known` has ""
         for it: the server then compresses text on the fly."""
-        every = {"address": "127.0.0.1", "compress": "# ", "sendfile": self.sendfile, **known}
+        every = {"address": "127.0.0.1", "compress": "# ", "sendfile": self.sendfile,
+                 "openfiles": self.open_files, **known}
 
         def put(text):
             return re.sub("@([a-z]+)@", lambda match: str(every[match[1]]), text)
@@ -71,6 +73,8 @@ PEERS = {
     "nginx-default": Recipe("nginx-light", "nginx", "nginx-default.conf", NGINX),
     "nginx-tuned": Recipe("nginx-light", "nginx", "nginx-tuned.conf", NGINX, sendfile="off"),
     "nginx-sendfile": Recipe("nginx-light", "nginx", "nginx-tuned.conf", NGINX, sendfile="on"),
+    "nginx-opened": Recipe("nginx-light", "nginx", "nginx-tuned.conf", NGINX, sendfile="off", open_files="off"),
+    "nginx-sendfile-opened": Recipe("nginx-light", "nginx", "nginx-tuned.conf", NGINX, sendfile="on", open_files="off"),
     "apache-default": Recipe("apache2", "apache2", "apache-default.conf", APACHE, no_root=True, varies=True),
     "apache-tuned": Recipe("apache2", "apache2", "apache-tuned.conf", APACHE, no_root=True),
     "lighttpd": Recipe("lighttpd", "lighttpd", "lighttpd.conf", ("-D", "-f", "@config@"), stop=signal.SIGINT),

@@ -12,7 +12,8 @@ import rig
 
 REASONS = peers.available()
 INSTALLED = [pytest.param(name, marks=pytest.mark.skipif(bool(reason), reason=reason or "")) for name, reason in REASONS.items()]
-PROGRAMS = [one for one in INSTALLED if one.values[0] not in ("nginx-default", "nginx-sendfile", "apache-default")]
+VARIANTS = ("nginx-default", "nginx-sendfile", "nginx-opened", "nginx-sendfile-opened", "apache-default")
+PROGRAMS = [one for one in INSTALLED if one.values[0] not in VARIANTS]
 nginx = pytest.mark.skipif(bool(REASONS["nginx-tuned"]), reason="nginx is not installed")
 apache = pytest.mark.skipif(bool(REASONS["apache-tuned"]), reason="Apache is not installed")
 
