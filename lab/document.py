@@ -15,9 +15,10 @@ from experiment import SOURCES
 IN_CELL, ROWS_SHOWN = 6, 12  # longer lists are folded
 GROUPS = {  # of the index; every experiment is in one of them (tests/lab/test_documents.py)
     "Which server, which engine": ("engines", "workloads", "nginx", "growth", "workers", "completion", "stages", "ab"),
-    "How to wait, and for whom": ("connections", "echo", "echo-crowd", "echo-flood", "echo-sizes", "naps", "triggers", "scheduling"),
-    "Threads and queues": ("pool-sweep", "pool-queues", "dispatch-queues"),
-    "Files and packets": ("sending", "data-set", "beyond-memory", "packets", "log-lines"),
+    "How to wait, and for whom": ("connections", "each-connection", "echo", "echo-crowd", "echo-flood", "echo-sizes", "naps", "triggers",
+                                  "scheduling"),
+    "Threads and queues": ("pool-sweep", "pool-size", "pool-queues", "dispatch-queues"),
+    "Files and packets": ("sending", "descriptors", "data-set", "beyond-memory", "packets", "log-lines"),
     "Memory, timers, parsers, compilers": ("memory", "allocators", "timers", "timers-time", "parsers", "parsers-time", "builds"),
     "Inside the kernel": ("kernel-models", "kernel-peers", "kernel-cache", "kernel-echo", "kernel-idle", "kernel-messages",
                           "kernel-queues", "kernel-scheduling", "kernel-threads"),
