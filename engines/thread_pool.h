@@ -37,7 +37,7 @@ struct thread_pool {
 static inline int thread_pool_open(struct thread_pool **opened, struct worker *w, void *owner)
 {
     const struct tuning *t = &w->tuning;
-    struct queue_plan plan = {t->queue == QUEUE_LOCKFREE, t->threads, t->queue_length};
+    struct queue_plan plan = {t->queue == QUEUE_LOCKFREE, t->threads, t->queue_length, t->in_turn};
     struct thread_pool *pool = calloc(1, sizeof(*pool) + t->threads * sizeof(struct pool_thread));
     int err;
 

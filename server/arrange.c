@@ -45,7 +45,8 @@ static const char *only_for(const char *what, bool (*have)(const struct engine *
 /* A sentence, or NULL: the options fit the engine. */
 static const char *refusal(const struct engine *e, const struct serve_options *o)
 {
-    bool queue = o->pool_queue || o->queue_length || o->pool_drain || o->pool_yield;
+    bool queue = o->pool_queue || o->queue_length || o->pool_drain || o->pool_yield ||
+                 o->pool_balance;
     if (e->model == ENGINE_NONE && (o->workers > 1 || o->workers_as || o->accept || o->pin))
         return "it has no connections to share among workers: --workers, --workers-as, --accept "
                "and --pin would change nothing";
@@ -57,13 +58,15 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
     if (o->threads && !has_pool(e))
         return only_for("--threads is", has_pool, "others have no fixed number of threads");
     if (queue && !has_pool(e))
-        return only_for("--pool-queue, --queue-length, --pool-drain and --pool-yield are",
-                        has_pool, "it has no queue");
+        return only_for("--pool-queue, --pool-balance, --queue-length, --pool-drain and "
+                        "--pool-yield are", has_pool, "it has no queue");
     if (o->pool_queue == 1 + QUEUE_ACCEPT && !e->may_block)
         return "its queue holds ready connections, not new ones: choose mutex or lockfree";
     if (o->pool_queue == 1 + QUEUE_ACCEPT && (o->queue_length || o->pool_drain || o->pool_yield))
         return "--pool-queue accept uses the kernel's queue: its length is --backlog, and no "
                "thread drains it";
+    if (o->pool_balance && o->pool_queue != 1 + QUEUE_LOCKFREE)
+        return "--pool-balance chooses among the threads' own queues: add --pool-queue lockfree";
     if (o->queue_length && o->pool_queue == 1 + QUEUE_LOCKFREE &&
         o->queue_length < (o->threads ? o->threads : ENGINE_THREADS))
         return "--queue-length is divided among the threads' own queues: it must be at least the "
@@ -131,6 +134,7 @@ int arrange(struct server *srv, const struct serve_options *o)
         .threads = o->threads ? (unsigned)o->threads : ENGINE_THREADS,
         .queue = o->pool_queue ? o->pool_queue - 1 : QUEUE_MUTEX,
         .queue_length = o->queue_length ? (unsigned)o->queue_length : QUEUE_LENGTH,
+        .in_turn = o->pool_balance == 2,
         .drain_all = o->pool_drain == 1,
         .yield = o->pool_yield == 1,
         .nap_ms = o->nap ? (unsigned)o->nap : NAP_MS,

@@ -32,7 +32,7 @@ struct ring {
 };
 
 struct queue {
-    bool lockfree;
+    bool lockfree, in_turn;
     unsigned rings, used; /* used: rings that have a consumer */
     struct ring *ring;
     struct parking writer;
@@ -131,11 +131,25 @@ static struct ring *least_loaded(struct queue *q)
     return best;
 }
 
+/* The next ring in turn; a full one is passed over, so that a put fails only if all are full. */
+static struct ring *next_with_room(struct queue *q)
+{
+    for (unsigned n = 0; n < q->used; n++) {
+        unsigned i = (q->turn + n) % q->used;
+
+        if (ring_used(&q->ring[i]) < q->ring[i].length) {
+            q->turn = i + 1;
+            return &q->ring[i];
+        }
+    }
+    return NULL;
+}
+
 static bool put_somewhere(struct queue *q, intptr_t item)
 {
-    struct ring *r = least_loaded(q);
+    struct ring *r = q->in_turn ? next_with_room(q) : least_loaded(q);
 
-    if (!ring_put(r, item))
+    if (!r || !ring_put(r, item))
         return false;
     unpark(&r->reader);
     return true;
@@ -266,6 +280,7 @@ int queue_open(struct queue **queue, const struct queue_plan *plan)
     pthread_cond_init(&q->emptied, NULL);
     sem_init(&q->writer.sem, 0, 0);
     q->lockfree = plan->lockfree;
+    q->in_turn = plan->in_turn;
     q->ring = aligned_alloc(CACHE_LINE, rings * sizeof(*q->ring));
     if (!q->ring)
         err = -ENOMEM;

@@ -6,9 +6,10 @@
  *             takes the next item.
  * lockfree    one ring for each consumer, with one writer and one reader, so that two counters
  *             are all the synchronisation needed: no compare-and-swap loop, hence no ABA problem.
- *             The producer fills the ring with the fewest items, a reader at work counting as one.
- *             An item stays in its ring: if all readers were at work and another one becomes free
- *             first, it still waits for its own reader.
+ *             The producer fills the ring with the fewest items, a reader at work counting as one,
+ *             or with in_turn the next ring that has room.  An item stays in its ring: if all
+ *             readers were at work and another one becomes free first, it still waits for its own
+ *             reader.
  *
  * In both, a thread that finds nothing to do sleeps in the kernel and does not spin.  There is one
  * producer; consumers are numbered from 0.  Items are the caller's: a descriptor, a pointer.
@@ -25,6 +26,7 @@ struct queue_plan {
     bool lockfree;
     unsigned consumers;
     unsigned length; /* most items waiting, in all rings together; at least one a ring */
+    bool in_turn;    /* lockfree: rings take turns, however loaded they are */
 };
 
 /* 0 or -ENOMEM. */

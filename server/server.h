@@ -49,6 +49,7 @@ struct tuning {
     unsigned threads;      /* of pool and dispatch */
     unsigned queue;        /* enum pool_queue */
     unsigned queue_length; /* connections that may wait for a thread; beyond it accepting waits */
+    bool in_turn;          /* QUEUE_LOCKFREE: threads get items in turn, however many they have */
     bool drain_all;        /* a thread takes all that is queued for it, not one */
     bool yield;            /* ... and offers the processor before it takes more */
     unsigned nap_ms;       /* nonblock: the longest pause between two sweeps */

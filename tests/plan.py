@@ -28,8 +28,8 @@ ASAN = {"epoll": None, "pool": OWN}  # the others: OWN_CORE
 CHECK_SANITIZED = ("pool", "epoll", "uring")  # by asan and tsan
 # Of the arrangements `check` has one for each option, and those whose workers are processes and threads.
 CHECK_ARRANGED = (("epoll", "2 process steered"), ("uring", "2 thread reuseport"), ("epoll", "oneshot"), ("pool", "queue lockfree all"),
-                  ("pool", "queue mutex short"), ("thread", "send mmap"), ("fork", "splice apart"), ("coro", "corked"), ("thread", "tls"),
-                  ("epoll", "strict 2 process"))
+                  ("pool", "queue mutex short"), ("dispatch", "queue round-robin"), ("thread", "send mmap"), ("fork", "splice apart"),
+                  ("coro", "corked"), ("thread", "tls"), ("epoll", "strict 2 process"))
 # Every engine meets every fault under asan, and every item its queue; valgrind adds reads of uninitialized memory, which
 # concern the sessions.
 VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)], "queue": QUICK["queue"]}

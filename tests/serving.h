@@ -48,7 +48,8 @@ static inline const char *serving_left_out(const struct engine *e)
     return e->probe ? e->probe(1) : NULL;
 }
 
-/* What is tested as an engine: all of them, and epoll once for each other way to be told. */
+/* What is tested as an engine: all of them, epoll once for each other way to be told, and a pool
+ * whose threads have rings of their own. */
 static inline int serving_run_edge(struct worker *w)
 {
     w->tuning.trigger = TRIGGER_EDGE;
@@ -61,16 +62,26 @@ static inline int serving_run_oneshot(struct worker *w)
     return engine_epoll.run(w);
 }
 
+static inline int serving_run_in_turn(struct worker *w)
+{
+    w->tuning.queue = QUEUE_LOCKFREE;
+    w->tuning.in_turn = true;
+    return engine_dispatch.run(w);
+}
+
 static const struct engine serving_edge = {
     .name = "epoll edge", .model = ENGINE_READINESS, .run = serving_run_edge};
 static const struct engine serving_oneshot = {
     .name = "epoll oneshot", .model = ENGINE_READINESS, .run = serving_run_oneshot};
+static const struct engine serving_in_turn = {
+    .name = "dispatch in turn", .model = ENGINE_READINESS, .thread_pool = true,
+    .run = serving_run_in_turn};
 
 static const struct engine *const serving_engines[] = {
 #define X(name) &engine_##name,
     ENGINES(X)
 #undef X
-    &serving_edge, &serving_oneshot};
+    &serving_edge, &serving_oneshot, &serving_in_turn};
 enum { SERVING_ENGINES = sizeof(serving_engines) / sizeof(serving_engines[0]) };
 
 /* Whether a program's argument asks for the i-th of what it tests: its name, a share of all such as

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* queue.c - unit tests of server/queue.c, each for both kinds: nothing is lost, doubled or out of
- * order, a full queue makes the producer wait, the end drains, and a waiting thread costs nothing.
- * An argument says how many items the stress test passes instead of ITEMS.
+/* queue.c - unit tests of server/queue.c, each for both kinds, and for rings in turn: nothing is
+ * lost, doubled or out of order, a full queue makes the producer wait, the end drains, and a
+ * waiting thread costs nothing.  An argument says how many items the stress test passes instead of
+ * ITEMS.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,10 +19,11 @@
 enum { CONSUMERS_MAX = 5, ITEMS = 100000 };
 
 static unsigned items = ITEMS;
+static bool in_turn;
 
 static struct queue *open_queue(bool lockfree, unsigned consumers, unsigned length)
 {
-    struct queue_plan plan = {lockfree, consumers, length};
+    struct queue_plan plan = {lockfree, consumers, length, in_turn};
     struct queue *q = NULL;
 
     assert_int_equal(queue_open(&q, &plan), 0);
@@ -311,22 +313,74 @@ static void test_rings_take_turns(void **state)
     queue_close(q);
 }
 
-#define BOTH(name) \
+/* In turn, the next ring gets an item, even if it has more than others; a full one is passed over,
+ * and keeps no turn. */
+/* shows S39 */
+static void test_rings_in_turn(void **state)
+{
+    struct queue_plan plan = {true, 3, 6, true};
+    struct queue *q;
+    intptr_t item[QUEUE_TAKE_MAX];
+
+    (void)state;
+    assert_int_equal(queue_open(&q, &plan), 0);
+    for (intptr_t i = 0; i < 4; i++)
+        assert_int_equal(queue_put(q, i, 0), 0);
+    assert_int_equal(queue_take(q, 2, item, 1), 1);
+    assert_int_equal(item[0], 2);
+    assert_int_equal(queue_put(q, 4, 0), 0); /* into ring 1, which has one; ring 2 has none */
+    assert_int_equal(queue_take(q, 1, item, QUEUE_TAKE_MAX), 2);
+    assert_int_equal(item[1], 4);
+    for (intptr_t i = 5; i < 8; i++) /* 2; 1, because 0 is full; 2 */
+        assert_int_equal(queue_put(q, i, 0), 0);
+    assert_int_equal(queue_take(q, 2, item, QUEUE_TAKE_MAX), 2);
+    assert_int_equal(item[0] * 10 + item[1], 57);
+    for (intptr_t i = 8; i < 11; i++) /* 1, 2, 2 */
+        assert_int_equal(queue_put(q, i, 0), 0);
+    assert_int_equal(queue_put(q, 11, 0), -EAGAIN); /* all are full */
+    assert_int_equal(queue_take(q, 0, item, QUEUE_TAKE_MAX), 2);
+    assert_int_equal(item[0] * 10 + item[1], 3);
+    queue_close(q);
+}
+
+/* Any number of full rings is passed over at once. */
+static void test_the_only_ring_with_room(void **state)
+{
+    struct queue_plan plan = {true, 5, 5, true};
+    struct queue *q;
+    intptr_t item[1];
+
+    (void)state;
+    assert_int_equal(queue_open(&q, &plan), 0);
+    for (intptr_t i = 0; i < 5; i++)
+        assert_int_equal(queue_put(q, i, 0), 0);
+    assert_int_equal(queue_take(q, 4, item, 1), 1);
+    assert_int_equal(queue_put(q, 5, 0), 0);
+    assert_int_equal(queue_put(q, 6, 0), -EAGAIN);
+    assert_int_equal(queue_take(q, 4, item, 1), 1);
+    assert_int_equal(item[0], 5);
+    queue_close(q);
+}
+
+#define EACH(name) \
     static void test_##name(void **state) \
     { \
         (void)state; \
         name(false); \
         name(true); \
+        in_turn = true; \
+        name(true); \
+        in_turn = false; \
     }
-BOTH(in_order)
-BOTH(holds_its_length)
-BOTH(full_waits_its_time)
-BOTH(items_are_pointers)
-BOTH(end_drains)
-BOTH(fewer_consumers)
-BOTH(survives_stress)
-BOTH(taking_wakes_the_producer)
-BOTH(parked_cost_nothing)
+EACH(in_order)
+EACH(holds_its_length)
+EACH(full_waits_its_time)
+EACH(items_are_pointers)
+EACH(end_drains)
+EACH(fewer_consumers)
+EACH(survives_stress)
+EACH(taking_wakes_the_producer)
+EACH(parked_cost_nothing)
 
 int main(int argc, char **argv)
 {
@@ -341,6 +395,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_taking_wakes_the_producer),
         cmocka_unit_test(test_parked_cost_nothing),
         cmocka_unit_test(test_rings_take_turns),
+        cmocka_unit_test(test_rings_in_turn),
+        cmocka_unit_test(test_the_only_ring_with_room),
     };
 
     if (argc > 1)

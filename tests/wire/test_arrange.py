@@ -35,7 +35,7 @@ def refusals():
     if not POOL:
         yield "--threads 1", f"--threads is for {pools()}"
         for option in ("--pool-queue mutex", "--pool-queue lockfree", "--pool-queue accept", "--queue-length 1",
-                       "--pool-drain one", "--pool-yield off"):
+                       "--pool-drain one", "--pool-yield off", "--pool-balance round-robin"):
             yield option, f"--pool-yield are for {pools()}: it has no queue"
     if POOL and not BLOCKS:
         yield "--pool-queue accept", "mutex or lockfree"
@@ -45,6 +45,9 @@ def refusals():
     if POOL:
         yield "--pool-queue lockfree --queue-length 31", "at least the number of --threads"
         yield "--pool-queue lockfree --threads 5 --queue-length 4", "at least the number of --threads"
+        for queue in ("", "--pool-queue mutex ") + ("--pool-queue accept ",) * BLOCKS:
+            for how in ("least-loaded", "round-robin"):
+                yield f"{queue}--pool-balance {how}", "add --pool-queue lockfree"
         yield "--threads 4097", "0 to 4096"
         yield "--queue-length 65537", "0 to 65536"
     if ENGINE != "nonblock":
@@ -75,6 +78,7 @@ def refusals():
     yield "--workers-as thing", "thread, process"
     yield "--accept all", "shared, reuseport, steered"
     yield "--pool-queue kernel", "auto, mutex, lockfree, accept"
+    yield "--pool-balance random", "auto, least-loaded, round-robin"
 
 
 def allowed():
@@ -90,7 +94,7 @@ def allowed():
     if lib.workers_may_be_threads():
         yield "--workers 2"
         yield "--workers 3 --accept reuseport"
-    yield "--threads 0 --queue-length 0 --pool-queue auto --pool-drain auto --pool-yield auto --nap 0 --epoll-trigger auto"  # defaults
+    yield "--threads 0 --queue-length 0 --pool-queue auto --pool-balance auto --pool-drain auto --pool-yield auto --nap 0 --epoll-trigger auto"  # defaults
     if POOL:
         yield "--threads 1"
         yield "--threads 4096"
@@ -98,6 +102,8 @@ def allowed():
         yield "--pool-queue mutex --queue-length 1 --pool-drain all --pool-yield on"
         yield "--pool-queue mutex --queue-length 65536 --pool-drain one --pool-yield off"
         yield "--pool-queue lockfree --queue-length 32"
+        yield "--pool-queue lockfree --pool-balance least-loaded"
+        yield "--pool-queue lockfree --pool-balance round-robin --threads 4 --queue-length 4"
         yield "--pool-queue lockfree --threads 5 --queue-length 5 --pool-drain all"
         yield "--pool-queue lockfree --threads 1 --queue-length 1 --pool-yield on"
     if POOL and BLOCKS:

@@ -40,6 +40,7 @@ def rows():
     yield ("pool", "queue accept", "--pool-queue accept")
     yield ("pool", "queue mutex short", "--pool-queue mutex --queue-length 1 --pool-drain all")
     yield ("dispatch", "queue lockfree", "--pool-queue lockfree")
+    yield ("dispatch", "queue round-robin", "--pool-queue lockfree --pool-balance round-robin --threads 3 --queue-length 3")
     for engine, way in (("epoll", "copy"), ("epoll", "mmap"), ("epoll", "splice"), ("thread", "mmap"), ("pool", "splice")):
         yield (engine, f"send {way}", f"--send {way}")
     yield ("epoll", "apart", "--gather off")
