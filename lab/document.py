@@ -17,7 +17,7 @@ GROUPS = {  # of the index; every experiment is in one of them (tests/lab/test_d
     "Which server, which engine": ("engines", "workloads", "nginx", "growth", "workers", "completion", "stages", "ab"),
     "How to wait, and for whom": ("connections", "each-connection", "echo", "echo-crowd", "echo-flood", "echo-sizes", "naps", "triggers",
                                   "scheduling"),
-    "Threads and queues": ("pool-sweep", "pool-size", "pool-queues", "dispatch-queues"),
+    "Threads and queues": ("pool-sweep", "pool-size", "pool-queues", "pool-balance", "dispatch-queues"),
     "Files and packets": ("sending", "descriptors", "data-set", "beyond-memory", "packets", "log-lines"),
     "Memory, timers, parsers, compilers": ("memory", "allocators", "timers", "timers-time", "parsers", "parsers-time", "builds"),
     "Inside the kernel": ("kernel-models", "kernel-peers", "kernel-cache", "kernel-echo", "kernel-idle", "kernel-messages",
