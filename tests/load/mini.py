@@ -12,11 +12,13 @@ PATIENCE_S = 0.7  # time limit for a head
 
 
 class Mini:
-    def __init__(self, flaw=None):
+    def __init__(self, flaw=None, context=None):
+        """context: of TLS."""
+        self.context = context
         self.flaw, self.count, self.lock, self.open = flaw, 0, threading.Lock(), set()
         self.room = threading.Semaphore(20 if flaw == "twenty at most" else 100000)
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/x"
+        self.url = f"{'https' if context else 'http'}://127.0.0.1:{self.listener.getsockname()[1]}/x"
         threading.Thread(target=self.accept, daemon=True).start()
 
     def __enter__(self):
@@ -53,6 +55,8 @@ class Mini:
     def guarded(self, sock):
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.context:
+                sock = self.context.wrap_socket(sock, server_side=True)
             self.serve(sock)
         except (ConnectionResetError, BrokenPipeError):
             if self.flaw == "dies of a reset":
@@ -102,7 +106,7 @@ class Mini:
 
     def receive(self, sock, data):
         """Read until a head is complete: (bytes, None); or (bytes, status to refuse with; 0: no answer)."""
-        deadline = time.monotonic() + (20 if self.flaw == "waits for ever" else PATIENCE_S)
+        deadline = time.monotonic() + (20 if self.flaw in ("waits for ever", "takes any head") else PATIENCE_S)
         while b"\r\n\r\n" not in data[-HEAD_MAX:]:
             sock.settimeout(max(deadline - time.monotonic(), 0.001))
             try:

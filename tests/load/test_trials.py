@@ -15,6 +15,7 @@ from aid import CONNECT, DONE, FAILED, FAULTS, LOAD, OK, TOP, USAGE, Liar, Reque
 from mini import Mini
 from form import SCHEMA, complaints
 from test_rung import SERVING
+from tls import Certificate
 
 NAMES = re.findall(r"(?m)^  (\S+) +\S", load("--trial", "list").out)
 THREADED = ("thread", "pool", "dispatch", "epoll")  # several threads; epoll is a loop with a helper thread for listings
@@ -46,6 +47,11 @@ def bears(url, *args):
     return run
 
 
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    return Certificate(tmp_path_factory.mktemp("certificate"), "mine")
+
+
 @pytest.mark.parametrize("row", [row for row in SERVING if row["name"] != "naive"], ids=lambda row: row["name"])
 # shows T05
 def test_rung_bears_all(row, site):
@@ -62,6 +68,15 @@ def test_rung_bears_all(row, site):
 def test_over_a_unix_socket(site, tmp_path):
     with rung("serve", "-b", f"unix:{tmp_path}/socket", "--head-timeout", "500ms", site) as server:
         bears("http://any/b%20b.bin", "--check", site, "-u", tmp_path / "socket")
+        counted = server.settled()
+    assert counted["accepted"] == counted["closed"], counted
+
+
+@pytest.mark.parametrize("engine", ["epoll", "thread"])
+# shows U63
+def test_rung_bears_all_over_tls(engine, site, mine):
+    with rung("serve", "-p", 0, "-e", engine, "--head-timeout", "500ms", "--tls", f"{mine.cert},{mine.key}", site) as server:
+        bears(f"https://127.0.0.1:{server.port}/b%20b.bin", "--check", site, "--cacert", mine.cert)
         counted = server.settled()
     assert counted["accepted"] == counted["closed"], counted
 
@@ -175,6 +190,35 @@ def test_each_trial_can_fail(name, flaw, said, more):
         options = {**dict(zip(BRIEF[::2], BRIEF[1::2])), **dict(zip(more[::2], more[1::2]))}
         run = tried(name, server.url, *[word for pair in options.items() for word in pair])
     assert run.status == FAULTS and re.search(said, run.json["trials"][0]["why"]), run.json["trials"][0]["why"]
+
+
+SECURE_FLAWS = [row for row in FLAWS if row[1] in (
+    "stalls", "garbles", "garbles what comes together", "waits for ever", "only whole requests", "greets", "500 for silence",
+    "stays behind an end", "does not close", "forgets what else came", "500 for nonsense", "believes anything", "takes any head")]
+
+
+@pytest.mark.parametrize("name, flaw, said, more", SECURE_FLAWS, ids=lambda value: value if isinstance(value, str) else "")
+# shows U63
+def test_trials_can_fail_over_tls(name, flaw, said, more, mine):
+    with Mini(flaw, mine.context()) as server:
+        options = {**dict(zip(BRIEF[::2], BRIEF[1::2])), **dict(zip(more[::2], more[1::2]))}
+        run = tried(name, server.url, *[word for pair in options.items() for word in pair])
+    assert run.status == FAULTS and re.search(said, run.json["trials"][0]["why"]), run.json["trials"][0]["why"]
+
+
+def test_the_honest_one_bears_all_over_tls(mine):
+    with Mini(context=mine.context()) as server:
+        bears(server.url)
+
+
+def test_trials_need_a_handshake(mine, tmp_path):
+    other = Certificate(tmp_path, "other")
+    with Mini() as server:
+        run = load("--trial", "calm", server.url.replace("http", "https"))
+        assert run.status == CONNECT and "cannot connect" in run.err and "wrong version number" in run.err, run.err
+    with Mini(context=mine.context()) as server:
+        run = load("--trial", "calm", "--cacert", other.cert, server.url)
+        assert run.status == CONNECT and "not trusted: self-signed certificate" in run.err, run.err
 
 
 # shows T05

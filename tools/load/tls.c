@@ -225,9 +225,7 @@ void tls_shut(struct tls *tls, struct bytes *out)
     tls->in = NULL;
     tls->out = out;
     ERR_clear_error();
-    (void)SSL_shutdown(tls->ssl);
-    /* A session whose connection just ended would not be used again. */
-    SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    (void)SSL_shutdown(tls->ssl); /* otherwise the session could not be resumed */
 }
 
 bool tls_done(const struct tls *tls)

@@ -278,7 +278,7 @@ static int check_sense(const struct plan *p)
                 {o->threads, "--threads"}, {o->idle, "--idle"}, {o->pipeline > 1, "--pipeline"},
                 {!o->keep_alive, "--keep-alive"}, {o->close, "--close"},
                 {o->per_connection, "--requests-per-connection"}, {o->method, "--method"},
-                {o->http2, "--http2"},
+                {o->http2, "--http2"}, {o->resume, "--resume"},
                 {o->walk, "--walk"}, {o->zipf, "--zipf"}, {o->mix, "--mix"},
                 {o->replay, "--replay"}, {o->think, "--think"}, {o->source, "--source"},
                 {o->body_check, "--body-check"}, {o->status, "--status"},
@@ -290,8 +290,9 @@ static int check_sense(const struct plan *p)
             say_error("--trial: %s means nothing to trials; leave it out", none[i].name);
             return EXIT_USAGE;
         }
-    if (p->echo || p->secure || p->targets != 1) {
-        say_error("--trial: give one URL of http://, whose answer is large and the same each time");
+    if (p->echo || p->targets != 1) {
+        say_error("--trial: give one URL of http:// or https://, whose answer is large and the "
+                  "same each time");
         return EXIT_USAGE;
     }
     if (o->connections > TRIAL_CLIENTS_MAX) {

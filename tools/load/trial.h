@@ -4,6 +4,7 @@
  *   trial.c         which trials; the threads of one, and its verdict
  *   trial_truth.c   what a right answer is, learned before any client is hostile
  *   trial_talk.c    a connection whose calls have deadlines, and whose answers are checked
+ *   trial_wire.c    ... its bytes, as they are or inside TLS
  *   trial_acts.c    the scripts of the hostile clients
  *   trial_actor.c   what an actor notes of its acts, and how long it acts
  *   trial_report.c  the table and the JSON
@@ -59,6 +60,8 @@ struct talk {
     unsigned asked, answers;    /* requests on this connection; answers that were right */
     unsigned status;            /* of the last answer */
     bool last;                  /* the server has said that it closes */
+    bool secure;                /* inside TLS, and the handshake is complete: */
+    struct secret *secret;      /* ... see trial_wire.c; NULL: http:// */
     struct answer answer;       /* being read */
     char why[TRIAL_WHY];
     char scratch[16384];
@@ -70,8 +73,6 @@ void talk_close(struct talk *t);
 void talk_reset(struct talk *t); /* close with a reset */
 void talk_fini(struct talk *t);
 int talk_send(struct talk *t, const char *bytes, size_t n, uint64_t until_ns);
-/* Sends what the socket takes now; returns the count, 0: nothing. */
-long talk_push(struct talk *t, const char *bytes, size_t n);
 /* Sends one GET. */
 int talk_ask(struct talk *t, uint64_t until_ns);
 /* Receives up to `most` bytes and checks them; returns how many. */
@@ -86,6 +87,25 @@ bool talk_nap(struct talk *t, uint64_t ms);
 struct slice talk_request(const struct scene *s, enum trial_ask what);
 /* The outcome in words; err may be 0. */
 const char *talk_words(const struct talk *t, int err);
+
+/* --- trial_wire.c ----------------------------------------------------------------------------- */
+
+/* 0: the socket is ready, or the connection has ended; -ETIMEDOUT. */
+int talk_poll(const struct talk *t, short events, uint64_t until_ns);
+/* The handshake of TLS; -EBADMSG: why says what is wrong. */
+int talk_shake(struct talk *t, uint64_t until_ns);
+/* 0: there are bytes to receive, or the connection has ended; -ETIMEDOUT.  most: bytes that the
+ * caller will receive. */
+int talk_await(struct talk *t, size_t most, uint64_t until_ns);
+/* Returns how many bytes; 0: the connection has ended; -EAGAIN: none now; or -errno. */
+long talk_receive(struct talk *t, char *to, size_t most);
+bool talk_was_cut(const struct talk *t); /* it has ended, and TLS has not said so */
+/* Sends what the socket takes now; returns the count, 0: nothing. */
+long talk_push(struct talk *t, const char *bytes, size_t n);
+bool talk_waits(const struct talk *t);   /* the socket has not taken all that talk_push() took */
+void talk_end_sending(struct talk *t);
+/* The connection is the caller's from now on: returns its socket. */
+int talk_let_go(struct talk *t);
 
 /* --- trial.c and trial_acts.c ----------------------------------------------------------------- */
 

@@ -223,7 +223,7 @@ void trial_half_close(struct actor *a)
         if (!opened(a, 0))
             return;
         talk_ask(&a->talk, patience(a));
-        shutdown(a->talk.fd, SHUT_WR);
+        talk_end_sending(&a->talk);
     } while (answered_and_ended(a, "after our end of the stream") && acting(a));
 }
 
@@ -284,7 +284,7 @@ static int exchange(struct talk *t, const char *bytes, size_t len, uint64_t unti
     long n;
 
     while (t->answers < t->asked) {
-        n = len ? talk_push(t, bytes, len) : 0;
+        n = len || talk_waits(t) ? talk_push(t, bytes, len) : 0;
         if (n > 0) {
             bytes += n;
             len -= (size_t)n;
@@ -426,8 +426,7 @@ void trial_idle_crowd(struct actor *a)
     int fd[TRIAL_CROWD], n = 0;
 
     for (; n < TRIAL_CROWD && opened(a, 0); n++) {
-        fd[n] = a->talk.fd;
-        a->talk.fd = -1;
+        fd[n] = talk_let_go(&a->talk);
         a->acts.done++;
     }
     while (!a->acts.wrong && acting(a))

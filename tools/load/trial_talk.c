@@ -14,26 +14,9 @@
 #include "trial.h"
 #include "workload.h"
 
-/* --- Waiting ---------------------------------------------------------------------------------- */
-
-/* 0: ready, or the connection has ended; -ETIMEDOUT. */
-static int await(const struct talk *t, short events, uint64_t until_ns)
-{
-    struct pollfd p = {.fd = t->fd, .events = events};
-
-    for (;;) {
-        uint64_t now = clock_ns();
-
-        if (poll(&p, 1, now < until_ns ? (int)((until_ns - now) / 1000000 + 1) : 0) > 0)
-            return 0;
-        if (clock_ns() >= until_ns)
-            return -ETIMEDOUT;
-    }
-}
-
 bool talk_nap(struct talk *t, uint64_t ms)
 {
-    return await(t, POLLIN | POLLRDHUP, clock_ns() + ms * 1000000) == 0;
+    return talk_await(t, sizeof(t->scratch), clock_ns() + ms * 1000000) == 0;
 }
 
 /* --- Making and ending ------------------------------------------------------------------------ */
@@ -52,7 +35,7 @@ static int try_connect(struct talk *t, uint64_t until_ns)
     }
     if (errno != EINPROGRESS)
         return -errno;
-    if (await(t, POLLOUT, until_ns) != 0)
+    if (talk_poll(t, POLLOUT, until_ns) != 0)
         return -ETIMEDOUT;
     getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &err, &len);
     return -err;
@@ -78,16 +61,26 @@ int talk_open(struct talk *t, int receive_bytes)
     do {
         err = try_connect(t, until_ns);
     } while (err == -EAGAIN);
+    if (!err && t->scene->plan->secure)
+        err = talk_shake(t, until_ns);
     if (err)
         talk_close(t);
     return err;
 }
 
+static void hang_up(struct talk *t)
+{
+    int fd = talk_let_go(t);
+
+    if (fd >= 0)
+        close(fd);
+}
+
 void talk_close(struct talk *t)
 {
-    if (t->fd >= 0)
-        close(t->fd);
-    t->fd = -1;
+    if (t->secure)
+        talk_end_sending(t);
+    hang_up(t);
 }
 
 void talk_reset(struct talk *t)
@@ -96,7 +89,7 @@ void talk_reset(struct talk *t)
 
     if (t->fd >= 0)
         setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-    talk_close(t);
+    hang_up(t);
 }
 
 void talk_fini(struct talk *t)
@@ -107,24 +100,17 @@ void talk_fini(struct talk *t)
 
 /* --- Sending ---------------------------------------------------------------------------------- */
 
-long talk_push(struct talk *t, const char *bytes, size_t n)
-{
-    ssize_t sent = send(t->fd, bytes, n, MSG_NOSIGNAL);
-
-    return sent >= 0 ? sent : errno == EAGAIN || errno == EINTR ? 0 : -errno;
-}
-
 int talk_send(struct talk *t, const char *bytes, size_t n, uint64_t until_ns)
 {
     long sent;
 
-    while (n) {
+    while (n || talk_waits(t)) {
         sent = talk_push(t, bytes, n);
         if (sent < 0)
             return (int)sent;
         bytes += sent;
         n -= (size_t)sent;
-        if (n && await(t, POLLOUT, until_ns) != 0)
+        if ((n || talk_waits(t)) && talk_poll(t, POLLOUT, until_ns) != 0)
             return -ETIMEDOUT;
     }
     return 0;
@@ -208,15 +194,16 @@ static int check(struct talk *t, struct slice bytes)
 long talk_take(struct talk *t, size_t most, uint64_t until_ns)
 {
     const struct answer *a = &t->answer;
-    ssize_t n;
+    long n;
     int err;
 
-    if (await(t, POLLIN, until_ns) != 0)
+    most = most < sizeof(t->scratch) ? most : sizeof(t->scratch);
+    if (talk_await(t, most, until_ns) != 0)
         return -ETIMEDOUT;
-    n = recv(t->fd, t->scratch, most < sizeof(t->scratch) ? most : sizeof(t->scratch), 0);
+    n = talk_receive(t, t->scratch, most);
     if (n < 0)
-        return errno == EAGAIN ? -ETIMEDOUT : -errno;
-    if (n == 0 && a->in_body && a->framing == FRAMING_CLOSE) {
+        return n == -EAGAIN ? -ETIMEDOUT : n;
+    if (n == 0 && a->in_body && a->framing == FRAMING_CLOSE && !talk_was_cut(t)) {
         enum trial_ask what = what_next(t);
         struct question q = {.plan = t->scene->plan, .target = &t->scene->target[what]};
 
@@ -263,15 +250,15 @@ int talk_refusal(struct talk *t, uint64_t until_ns)
 {
     size_t have = 0;
     int status = 0;
-    ssize_t n;
+    long n;
 
     for (;;) {
-        if (await(t, POLLIN, until_ns) != 0)
+        if (talk_await(t, sizeof(t->scratch), until_ns) != 0)
             return -ETIMEDOUT;
         if (status || have == sizeof(t->scratch))
             have = 0; /* bytes after the head are the page of the refusal */
-        n = recv(t->fd, t->scratch + have, sizeof(t->scratch) - have, 0);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        n = talk_receive(t, t->scratch + have, sizeof(t->scratch) - have);
+        if (n == -EAGAIN || n == -EINTR)
             continue;
         if (n > 0) {
             have += (size_t)n;
@@ -299,6 +286,8 @@ const char *talk_words(const struct talk *t, int err)
         return "the server closed the connection before the answer";
     case -ECONNABORTED:
         return "the server closed the connection in the middle of an answer";
+    case -EPROTO:
+        return "the server broke TLS, or ended it with an alert";
     case -ECONNRESET:
     case -EPIPE:
         return "the server reset the connection";

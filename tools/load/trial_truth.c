@@ -56,7 +56,7 @@ static int receive(struct talk *t, struct fetched *f)
 {
     uint64_t until_ns = clock_ns() + t->scene->timeout_ns;
     size_t have = 0; /* of the head */
-    ssize_t n;
+    long n;
     int done;
 
     do {
@@ -64,10 +64,10 @@ static int receive(struct talk *t, struct fetched *f)
 
         if (now >= until_ns || !talk_nap(t, (until_ns - now) / 1000000 + 1))
             return -ETIMEDOUT;
-        n = recv(t->fd, t->scratch + have, sizeof(t->scratch) - have, 0);
+        n = talk_receive(t, t->scratch + have, sizeof(t->scratch) - have);
         if (n < 0)
-            return -errno;
-        if (n == 0 && f->in_body && f->head.framing == FRAMING_CLOSE)
+            return (int)n;
+        if (n == 0 && f->in_body && f->head.framing == FRAMING_CLOSE && !talk_was_cut(t))
             return 0;
         if (n == 0)
             return have || f->in_body ? -ECONNABORTED : -ENODATA;
@@ -95,7 +95,8 @@ static int fetch(const struct scene *s, enum trial_ask what, struct fetched *f)
     err = talk_open(t, 0);
     if (err) {
         say_error("cannot connect to %s: %s",
-                  s->plan->unix_socket ? s->plan->opt->unix_path : peer->authority, say_why(err));
+                  s->plan->unix_socket ? s->plan->opt->unix_path : peer->authority,
+                  talk_words(t, err));
     } else {
         snprintf(t->why, sizeof(t->why), "it is not HTTP/1.1");
         err = talk_send(t, request.ptr, request.len, clock_ns() + s->timeout_ns);
