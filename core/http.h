@@ -186,15 +186,15 @@ struct http_receipt {
 struct http_host {
     struct conn_host conn; /* first: struct conn knows this part alone */
 
-    /* The request that is answered next: called before find(), page() and fields() are.  0, or the
-     * status of a refusal.  After a refused head it may be called with fields that were forgotten,
-     * and then what it returns is not heeded.  NULL: no request differs from another in this. */
+    /* A request that is answered without find(): called before page() and fields() are.  0, or the
+     * status of a refusal, which is not heeded if there is another already.  The fields of a head
+     * that was refused are forgotten.  NULL: no request differs from another in this. */
     unsigned (*aim)(void *ctx, const struct conn *conn, const struct http_head *head);
 
     /* Finds the requested representation: 0 and *source; -ENOENT 404, -EACCES or -EPERM 403,
-     * -ENAMETOOLONG 404, -EKEYREJECTED 401 (Basic), -EDQUOT 429, -EMFILE, -ENFILE, -ENOMEM,
-     * -EAGAIN, -ESTALE 503; others 500.  -EINPROGRESS: not ready yet; the connection waits, and
-     * conn_resume() calls find() again with the same ask. */
+     * -ENAMETOOLONG 404, -EKEYREJECTED 401 (Basic), -EHOSTUNREACH 421, -EDQUOT 429, -EMFILE,
+     * -ENFILE, -ENOMEM, -EAGAIN, -ESTALE 503; others 500.  -EINPROGRESS: not ready yet; the
+     * connection waits, and conn_resume() calls find() again with the same ask. */
     int (*find)(void *ctx, const struct http_ask *ask, struct source **source);
 
     /* Whether a request is answered for which find() is not called: OPTIONS, a method that is not

@@ -166,7 +166,7 @@ void answer_open(struct answer *a, unsigned status);
 void answer_close(struct answer *a);
 /* Reports the answer to the host; the note is for conn_put_end(). */
 void *answer_note(const struct answer *a, uint64_t body_bytes);
-/* Tells the host which request is answered next, as http_host.aim. */
+/* Tells the host which request is answered without find(), as http_host.aim. */
 static inline unsigned answer_aim(const struct conn *c, const struct http_head *head)
 {
     const struct http_host *host = http_host_of(c);

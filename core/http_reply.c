@@ -341,13 +341,10 @@ static unsigned options_status(struct conn *c, const struct http_head *head)
 int http_reply_ask(struct conn *c, const struct http_head *head, const struct http_ask *ask,
                    bool keep_alive)
 {
-    unsigned refused = answer_aim(c, head);
     struct found f;
     int err;
 
     f.a = (struct answer){.c = c, .head = head, .keep_alive = keep_alive};
-    if (refused)
-        return http_status_write(&f.a, refused);
     err = http_host_of(c)->find(c->host->ctx, ask, &f.source);
     if (err == -EINPROGRESS)
         return err;

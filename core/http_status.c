@@ -347,6 +347,8 @@ unsigned http_status_of_error(int err)
     case -EACCES:
     case -EPERM:
         return 403;
+    case -EHOSTUNREACH:
+        return 421;
     case -EMFILE:
     case -ENFILE:
     case -ENOMEM:

@@ -277,12 +277,19 @@ static int host_page(void *site, unsigned status, struct source **source)
     return site_page(l->site, status, source);
 }
 
-/* Several sites: some answer each path by itself, others do not. */
+static int find_either(struct loop *l, const struct http_ask *ask, struct source **source)
+{
+    return l->route ? host_find_routed(l, ask, source) : host_find(l, ask, source);
+}
+
+/* Several sites, some of which answer each path by itself, and others do not. */
 static int host_find_aimed(void *site, const struct http_ask *ask, struct source **source)
 {
     struct loop *l = site;
 
-    return l->route ? host_find_routed(site, ask, source) : host_find(site, ask, source);
+    if (aim(l, ask->conn, ask->from))
+        return -EHOSTUNREACH;
+    return find_either(l, ask, source);
 }
 
 /* --health: one path is not the folder's. */
@@ -290,10 +297,12 @@ static int host_find_health(void *site, const struct http_ask *ask, struct sourc
 {
     struct loop *l = site;
 
+    if (l->aim && aim(l, ask->conn, ask->from))
+        return -EHOSTUNREACH;
     l->health_asked = health_is_asked(ask->path) && gate_lets_in(l, ask);
     if (l->health_asked)
         return health_find(l->worker->server, source);
-    return host_find_aimed(site, ask, source);
+    return find_either(l, ask, source);
 }
 
 /* --limit-requests: everything is asked of the client's bucket first. */
@@ -301,10 +310,12 @@ static int host_find_limited(void *site, const struct http_ask *ask, struct sour
 {
     struct loop *l = site;
 
+    if (l->aim && aim(l, ask->conn, ask->from))
+        return -EHOSTUNREACH;
     if (!limits_admit(l, ask->conn, ask->from))
         return -EDQUOT;
     return l->worker->server->health ? host_find_health(site, ask, source) :
-                                       host_find_aimed(site, ask, source);
+                                       find_either(l, ask, source);
 }
 
 static int host_page_health(void *site, unsigned status, struct source **source)

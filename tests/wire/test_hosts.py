@@ -284,6 +284,17 @@ def test_passwords(hosts, tmp_path):
             assert ask(wire, "deep.a.example").status == 200
 
 
+@pytest.mark.any_engine("which host is asked for does not depend on it")
+def test_health(hosts):
+    """The path that --health adds is that of every host, and clients that a host refuses do not get it."""
+    with hosts({"c": OPTIONS["c"]}, top="health = true").wire() as wire:
+        for _ in range(TIMES):
+            for host, letter in (("b.example", "b"), ("a.example", "a")):
+                assert ask(wire, host, "/.rung/health").status == 200
+                assert ask(wire, host).body == f"file of {letter}\n".encode()
+            assert ask(wire, "deep.a.example", "/.rung/health").status == 403
+
+
 @pytest.mark.any_engine("which file answers")
 def test_single_file(start, file, places):
     path = file(table(["a.example"], places["a"]) + table(["b.example"], f"{places['b']}/f.txt"))
