@@ -1,116 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* host.c - what the core asks of the world, answered by the server: files by the site, notes by log
- * and stats, memory by the loop.
- *
- * Input queue and send queue memory is reused through short lists: the next connection gets what
- * the last one released, still warm in the cache.  The lists are the loop's alone (no lock) and
- * bounded, so that a flood of connections does not keep its peak for ever.
+ * and stats; memory is in buffers.c.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include "address_limits.h"
 #include "aim.h"
+#include "buffers.h"
 #include "cache.h"
 #include "h2.h"
 #include "health.h"
 #include "route.h"
-
-enum {
-    BUFFER_SIZES = 4,    /* the core asks for three sizes, TLS for one; others go to malloc */
-    BUFFERS_KEPT_MAX = 64 /* of each size: for 64 connections in mid-answer; 6 MB a loop */
-};
-
-struct buffer {
-    struct buffer *next;
-};
-
-struct shelf {
-    size_t bytes;
-    unsigned count;
-    struct buffer *first;
-};
-
-struct buffers {
-    struct shelf shelf[BUFFER_SIZES];
-};
-
-/* --- Memory ----------------------------------------------------------------------------------- */
-
-static struct shelf *shelf_of(struct buffers *b, size_t bytes)
-{
-    for (unsigned i = 0; i < BUFFER_SIZES; i++) {
-        if (b->shelf[i].bytes == 0)
-            b->shelf[i].bytes = bytes;
-        if (b->shelf[i].bytes == bytes)
-            return &b->shelf[i];
-    }
-    return NULL;
-}
-
-static void *host_alloc(void *site, size_t bytes)
-{
-    struct loop *l = site;
-    struct shelf *shelf = shelf_of(l->buffers, bytes);
-    struct buffer *buf;
-
-    if (!shelf || !shelf->first)
-        return malloc(bytes < sizeof(*buf) ? sizeof(*buf) : bytes);
-    buf = shelf->first;
-    shelf->first = buf->next;
-    shelf->count--;
-    return buf;
-}
-
-static void host_free(void *site, void *mem, size_t bytes)
-{
-    struct loop *l = site;
-    struct shelf *shelf = shelf_of(l->buffers, bytes);
-    struct buffer *buf = mem;
-
-    if (!shelf || shelf->count >= BUFFERS_KEPT_MAX) {
-        free(mem);
-        return;
-    }
-    buf->next = shelf->first;
-    shelf->first = buf;
-    shelf->count++;
-}
-
-bool loop_has_memory(struct loop *l)
-{
-    for (unsigned i = 0; i < BUFFER_SIZES; i++) {
-        struct shelf *shelf = &l->buffers->shelf[i];
-        void *mem;
-
-        if (!shelf->bytes || shelf->first)
-            continue;
-        mem = malloc(shelf->bytes);
-        if (!mem)
-            return false;
-        host_free(l, mem, shelf->bytes);
-    }
-    return true;
-}
-
-int buffers_open(struct buffers **b)
-{
-    *b = calloc(1, sizeof(**b));
-    return *b ? 0 : -ENOMEM;
-}
-
-void buffers_close(struct buffers *b)
-{
-    for (unsigned i = 0; i < BUFFER_SIZES; i++) {
-        struct buffer *next, *buf = b->shelf[i].first;
-
-        for (; buf; buf = next) {
-            next = buf->next;
-            free(buf);
-        }
-    }
-    free(b);
-}
 
 /* --- Files ------------------------------------------------------------------------------------ */
 
@@ -435,7 +335,7 @@ static void *host_answer_metered(void *site, const struct conn *conn,
                                  const struct http_receipt *receipt)
 {
     struct loop *l = site;
-    struct metered *m = host_alloc(l, sizeof(*m));
+    struct metered *m = buffers_get(l, sizeof(*m));
 
     stats_add(l->worker->server->stats, STAT_ANSWERS, 1);
     meter_begin(l->worker->server->stats, receipt);
@@ -459,7 +359,7 @@ static void host_answered_metered(void *site, void *note, uint64_t body_bytes, b
     if (m && complete) /* after it was counted as complete: metrics_text.c relies on that */
         meter_took(l->worker->server->stats, ns);
     if (m)
-        host_free(l, m, sizeof(*m));
+        buffers_put(l, m, sizeof(*m));
 }
 
 static uint32_t clamp_ms(uint64_t ms)
@@ -474,8 +374,8 @@ void host_init(struct http_host *h, struct loop *l)
     *h = (struct http_host){
         .conn = {
             .ctx = l,
-            .alloc = host_alloc,
-            .free = host_free,
+            .alloc = buffers_get,
+            .free = buffers_put,
             .release = host_release,
             .answered = host_answered,
             .forget = host_forget,

@@ -370,8 +370,6 @@ void shortage_say(int err);
 
 /* --- Loops and sessions among themselves (loop.c, host.c, session.c, blocking.c) -------------- */
 void host_init(struct http_host *h, struct loop *l);
-int  buffers_open(struct buffers **b);
-void buffers_close(struct buffers *b);
 
 /* A connection begins, on any thread; and ends, whichever thread served it.  A blocking one may end
  * in parts: session_leave(), session_gone(). */

@@ -21,6 +21,7 @@
 #include "../base/net.h"
 #include "address_limits.h"
 #include "aim.h"
+#include "buffers.h"
 #include "cache.h"
 #include "route.h"
 
