@@ -142,6 +142,7 @@ struct kserve {
     u16 port;
     struct kcalls calls;
     int stop;        /* enum kstop */
+    bool opened;     /* kserve_open() has succeeded */
     bool paused;     /* a connection waits for a slot */
     unsigned waiting; /* how many waited when room was last made */
     u64 asked_ms;     /* when room was last made */
@@ -249,5 +250,6 @@ static inline void kstat_add(struct kserve *s, enum kstat_id stat, unsigned long
 }
 void kstats_open(struct kserve *s); /* without debugfs only the figures are missing */
 void kstats_close(struct kserve *s);
+void kstats_log(const struct kserve *s); /* one line with the totals */
 
 #endif

@@ -127,6 +127,8 @@ static void serve_free(struct kserve *s)
     if (s->wq)
         destroy_workqueue(s->wq);
     synchronize_net(); /* waits for callbacks that began before they were taken out */
+    if (s->opened)
+        kstats_log(s);
     kbufpool_empty(s);
     free_percpu(s->percpu);
     if (s->world.close)
@@ -272,6 +274,7 @@ int kserve_open(struct kserve **serve, const struct kserve_options *opt,
         return err;
     }
     kstats_open(s);
+    s->opened = true;
     *serve = s;
     return 0;
 }
