@@ -64,7 +64,7 @@ struct kcontext {
     bool away;         /* kblock.c: its answer is counted in serve->away */
     bool brief;        /* kfar.c: the context is freed after one pump */
     bool busy;         /* kpump.c: a connection is being pumped */
-    char *scratch;     /* RECV_BYTES_MAX */
+    char *scratch;     /* opt.recv_bytes */
     struct page_frag frag; /* where ksock.c copies what it sends; sockets hold references */
     char date[32];
     struct kwholes *wholes; /* kwhole.c; NULL: none are made */

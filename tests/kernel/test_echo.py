@@ -105,6 +105,30 @@ def test_counters_are_what_the_load_did(echo):
     assert not any(stats[name] for name in ("receive_errors", "send_errors", "accept_errors", "no_buffer", "refused")), stats
 
 
+@pytest.mark.parametrize("size, pieces", [(1023, 1), (1025, 2), (4090, 4), (4097, 5)])
+# shows E26
+def test_a_buffer_smaller_than_the_message(start, size, pieces):
+    """What does not fit into the buffer takes another receive, and each receive is echoed."""
+    echo = start(None, "--recv-bytes", "1024", what="rung_echo")
+    data = content("pieces", size)
+    with echo.wire() as wire:
+        assert exchanged(wire, data) == data
+    stats = echo.check_counts()
+    assert stats["receives"] == stats["sends"] == pieces and stats["bytes"] == size, stats
+
+
+# shows E26
+def test_the_bound_on_running_work_items(start):
+    """With cmwq a running work item is a connection: others wait for it, and a client that is idle does not keep them out."""
+    echo = start(None, "--max-active", "2", what="rung_echo")
+    with open(f"/sys/bus/workqueue/devices/{echo.name}/max_active", encoding="ascii") as file:
+        assert file.read() == "2\n"
+    assert echo.stats()["seats"] == (2 if module.MODEL == "cmwq" else 65536 if module.MODEL != "kthread" else 4096)
+    with echo.wire(), echo.wire(), echo.wire() as third:
+        assert exchanged(third, b"and I?") == b"and I?"
+    echo.check_counts()
+
+
 def stuck(echo):
     """A client that has sent until nothing more can be sent, and reads nothing: the server is in the middle of an echo."""
     wire = echo.wire(rcvbuf=4096)
