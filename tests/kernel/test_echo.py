@@ -236,6 +236,32 @@ def test_the_totals_are_logged_at_unload(echo):
     assert (told["accepted"], told["bytes"], told["receive_errors"]) == (2, 16, 1)
 
 
+CONTROL = "/sys/kernel/debug/dynamic_debug/control"
+
+
+def turn(how):
+    """Turns lines about messages on (+p) or off (-p)."""
+    with open(CONTROL, "w", encoding="ascii") as file:
+        file.write(f"module rung_core {how}")
+
+
+@pytest.mark.skipif(not os.path.exists(CONTROL), reason="this kernel has no dynamic debug")
+# shows E18, E27
+def test_a_line_for_each_message(echo, one_processor):
+    """Off by default; while it is on, the kernel's log has a line for each receive, with its bytes."""
+    with contextlib.closing(klog.Log()) as log, echo.wire() as wire:
+        def said(data):
+            assert exchanged(wire, data) == data
+            return [text for _, text in log.records() if text.startswith(f"{echo.name}: ")]
+        assert said(b"no line") == []
+        turn("+p")
+        try:
+            assert said(b"a line") == [f"{echo.name}: received 6 bytes"]
+        finally:
+            turn("-p")
+        assert said(b"again none") == []
+
+
 # shows E22
 def test_who_never_reads(echo):
     """The server stops reading from that client, so it takes only what its windows hold; the others are served."""
