@@ -19,8 +19,9 @@ GROUPS = {  # of the index; every experiment is in one of them (tests/lab/test_d
     "Threads and queues": ("pool-sweep", "pool-queues", "dispatch-queues"),
     "Files and packets": ("sending", "data-set", "beyond-memory", "packets", "log-lines"),
     "Memory, timers, parsers, compilers": ("memory", "allocators", "timers", "timers-time", "parsers", "parsers-time", "builds"),
-    "Inside the kernel": ("kernel-models", "kernel-peers", "kernel-cache", "kernel-echo", "kernel-echo-peers", "kernel-idle", "kernel-messages",
-                          "kernel-queues", "kernel-scheduling", "kernel-threads"),
+    "Inside the kernel": ("kernel-models", "kernel-peers", "kernel-cache", "kernel-echo", "kernel-echo-peers", "kernel-idle",
+                          "kernel-messages", "kernel-buffer", "kernel-queues", "kernel-active", "kernel-log", "kernel-scheduling",
+                          "kernel-threads"),
     "How to measure": ("counting", "generators", "steady", "tracing", "sandbox"),
 }
 
