@@ -210,7 +210,8 @@ struct transport {
 struct pump {
     const struct transport *transport;
     void *io;      /* the transport's first argument */
-    char *scratch; /* RECV_BYTES_MAX bytes, not shared during the call */
+    char *scratch; /* recv_bytes long, not shared during the call */
+    uint32_t recv_bytes; /* the most that one receive takes: 1..RECV_BYTES_MAX */
     bool edge;     /* edge-triggered: read until -EAGAIN.  False: a short read drained the socket */
     bool more;     /* out: stopped by the budget, not by the socket: call again without waiting */
 };

@@ -19,7 +19,7 @@ static void pulled(struct conn *c, struct pump *p, long n, uint64_t now_ms)
 /* One receive.  Bytes moved, 0 at the end of the stream, or -EAGAIN: nothing is there. */
 static long pull(struct conn *c, struct pump *p, uint64_t now_ms)
 {
-    long n = p->transport->recv(p->io, p->scratch, RECV_BYTES_MAX);
+    long n = p->transport->recv(p->io, p->scratch, p->recv_bytes);
 
     pulled(c, p, n, now_ms);
     return n;
@@ -29,7 +29,7 @@ static long pull(struct conn *c, struct pump *p, uint64_t now_ms)
 static void glance(struct conn *c, struct pump *p, uint64_t now_ms)
 {
     if (conn_glances(c))
-        pulled(c, p, p->transport->recv(p->io, p->scratch, RECV_BYTES_MAX), now_ms);
+        pulled(c, p, p->transport->recv(p->io, p->scratch, p->recv_bytes), now_ms);
 }
 
 /* One send.  Bytes moved, or -EAGAIN: the socket is full.  A file that has become shorter than the
@@ -68,7 +68,7 @@ enum conn_want conn_pump(struct conn *c, struct pump *p, uint64_t now_ms)
             n = push(c, p, now_ms);
         } else {
             n = pull(c, p, now_ms);
-            drained = !p->edge && n < RECV_BYTES_MAX;
+            drained = !p->edge && n < (long)p->recv_bytes;
         }
         budget -= n > 0 ? n : 0;
     }

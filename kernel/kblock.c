@@ -3,7 +3,7 @@
  * send.
  *
  * cmwq and kthread are here to be compared with event, not to be used.  While a client is silent,
- * cmwq keeps a worker of the queue, and a queue has no more than WQ_MAX_ACTIVE at once; kthread
+ * cmwq keeps a worker of the queue, and a queue has a limited number of them (max_active); kthread
  * keeps a thread and its stack.  Both keep a scratch buffer.  So the number of connections is
  * limited, and when the limit is reached, those that do least are closed (klisten.c): a crowd of
  * silent clients must not keep all others out.
@@ -92,7 +92,7 @@ static void serve_input(struct kblock *b, struct kline *line)
     long n;
 
     mutex_unlock(&b->machine);
-    n = kline_transport.recv(line, b->context.scratch, RECV_BYTES_MAX);
+    n = kline_transport.recv(line, b->context.scratch, b->k.serve->opt.recv_bytes);
     mutex_lock(&b->machine);
     now_ms = kcontext_tick(&b->context);
     if (n < 0)

@@ -185,7 +185,7 @@ int kcontext_open(struct kcontext *cx, struct kserve *s, bool may_sleep, enum kr
     cx->brief = false;
     cx->wholes = NULL;
     cx->frag = (struct page_frag){.page = NULL};
-    cx->scratch = kmalloc(RECV_BYTES_MAX, GFP_KERNEL);
+    cx->scratch = kmalloc(s->opt.recv_bytes, GFP_KERNEL);
     if (!cx->scratch)
         return -ENOMEM;
     cx->host = (struct http_host){

@@ -18,6 +18,7 @@
 #include <linux/mm_types_task.h>
 #include <linux/net.h>
 #include <linux/percpu.h>
+#include <linux/printk.h>
 #include <linux/spinlock.h>
 #include <linux/tcp.h>
 #include <linux/wait.h>
@@ -64,7 +65,7 @@ struct kcontext {
     bool away;         /* kblock.c: its answer is counted in serve->away */
     bool brief;        /* kfar.c: the context is freed after one pump */
     bool busy;         /* kpump.c: a connection is being pumped */
-    char *scratch;     /* RECV_BYTES_MAX */
+    char *scratch;     /* opt.recv_bytes */
     struct page_frag frag; /* where ksock.c copies what it sends; sockets hold references */
     char date[32];
     struct kwholes *wholes; /* kwhole.c; NULL: none are made */
@@ -142,6 +143,7 @@ struct kserve {
     u16 port;
     struct kcalls calls;
     int stop;        /* enum kstop */
+    bool opened;     /* kserve_open() has succeeded */
     bool paused;     /* a connection waits for a slot */
     unsigned waiting; /* how many waited when room was last made */
     u64 asked_ms;     /* when room was last made */
@@ -247,7 +249,14 @@ static inline void kstat_add(struct kserve *s, enum kstat_id stat, unsigned long
 {
     this_cpu_add(s->percpu->stat[stat], n);
 }
+/* The line is dynamic debug's: a no-op until it is turned on. */
+static inline void kstat_received(struct kserve *s, long n)
+{
+    kstat_add(s, KSTAT_RECEIVES, 1);
+    pr_debug("%s: received %ld bytes\n", s->name, n);
+}
 void kstats_open(struct kserve *s); /* without debugfs only the figures are missing */
 void kstats_close(struct kserve *s);
+void kstats_log(const struct kserve *s); /* one line with the totals */
 
 #endif

@@ -24,8 +24,8 @@
 #include "kinside.h"
 
 /* The work item of a blocking connection holds a worker for as long as it lives, and a queue has
- * only WQ_MAX_ACTIVE at once: more connections would wait behind those.  A thread's stack is memory
- * that cannot be swapped. */
+ * only max_active at once, WQ_MAX_ACTIVE at most: more connections would wait behind those, and
+ * behind silent ones for long.  A thread's stack is memory that cannot be swapped. */
 enum { CMWQ_CONN_MAX = WQ_MAX_ACTIVE, KTHREAD_CONN_MAX = 4096 };
 
 /* How often a server that stops checks whether its connections still end. */
@@ -127,6 +127,8 @@ static void serve_free(struct kserve *s)
     if (s->wq)
         destroy_workqueue(s->wq);
     synchronize_net(); /* waits for callbacks that began before they were taken out */
+    if (s->opened)
+        kstats_log(s);
     kbufpool_empty(s);
     free_percpu(s->percpu);
     if (s->world.close)
@@ -196,7 +198,14 @@ EXPORT_SYMBOL_GPL(kserve_close);
 
 /* --- Starting --------------------------------------------------------------------------------- */
 
-static struct workqueue_struct *queue_new(const struct kserve *s, unsigned max_active)
+/* With cmwq the queue needs a place for each connection, whose work item holds it until the
+ * connection ends.  0 is the kernel's default, which is enough for the other models. */
+static unsigned max_active_of(const struct kserve_options *opt)
+{
+    return opt->max_active ?: opt->model == KMODEL_CMWQ ? CMWQ_CONN_MAX : 0;
+}
+
+static struct workqueue_struct *queue_new(const struct kserve *s)
 {
     unsigned flags = s->opt.bound ? KCOMPAT_WQ_PERCPU : WQ_UNBOUND;
 
@@ -204,14 +213,14 @@ static struct workqueue_struct *queue_new(const struct kserve *s, unsigned max_a
     flags |= s->opt.cpu_intensive ? WQ_CPU_INTENSIVE : 0;
     /* A server of that name whose end waits for a file system still has its queue in sysfs. */
     flags |= atomic_read(&stuck) ? 0 : WQ_SYSFS;
-    return alloc_workqueue("%s", flags, (int)max_active, s->name);
+    return alloc_workqueue("%s", flags, (int)max_active_of(&s->opt), s->name);
 }
 
 static unsigned conn_max_of(const struct kserve_options *opt)
 {
     switch (opt->model) {
     case KMODEL_CMWQ:
-        return min_t(unsigned, opt->connections_max, CMWQ_CONN_MAX);
+        return min(opt->connections_max, max_active_of(opt));
     case KMODEL_KTHREAD:
         return min_t(unsigned, opt->connections_max, KTHREAD_CONN_MAX);
     default:
@@ -242,11 +251,9 @@ static struct kserve *serve_new(const struct kserve_options *opt, const struct k
     return s;
 }
 
-/* With cmwq the queue needs a place for each connection, whose work item holds it until the
- * connection ends.  0 is the kernel's default, which is enough for the other models. */
 static int queues_open(struct kserve *s)
 {
-    s->wq = queue_new(s, s->opt.model == KMODEL_CMWQ ? CMWQ_CONN_MAX : 0);
+    s->wq = queue_new(s);
     if (!s->wq)
         return -ENOMEM;
     s->listen_wq = alloc_workqueue("%s_listen", KCOMPAT_WQ_PERCPU, 0, s->name);
@@ -272,6 +279,7 @@ int kserve_open(struct kserve **serve, const struct kserve_options *opt,
         return err;
     }
     kstats_open(s);
+    s->opened = true;
     *serve = s;
     return 0;
 }

@@ -14,6 +14,7 @@
 #include <linux/string.h>
 #include <linux/stringify.h>
 #include <linux/sysfs.h>
+#include <linux/workqueue.h>
 #include "kserve.h"
 
 /* A number in min..max; with any other number loading fails. */
@@ -74,11 +75,18 @@ module_param(cpu_intensive, bool, 0444);
 MODULE_PARM_DESC(cpu_intensive,
                  "the work queue's items do not keep others of their processor waiting");
 
+KPARAM_NUMBER(max_active, 0, 0, WQ_MAX_ACTIVE,
+              "work items that run at once; 0: the kernel's default, with cmwq the most");
+
 KPARAM_NUMBER(port, KPARAMS_PORT, 0, 65535, "port to listen on; 0: any free one");
 KPARAM_NUMBER(backlog, 4096, 1, 65535,
               "connections that wait to be accepted; also bounded by net.core.somaxconn");
 KPARAM_NUMBER(max_connections, 65536, 1, 1048576,
-              "connections at once; cmwq has WQ_MAX_ACTIVE (512) at most, kthread 4096");
+              "connections at once; cmwq has max_active at most, kthread 4096");
+
+KPARAM_NUMBER(recv_bytes, 16384, 1, 16384,
+              "size of the buffer for what one call receives; less shows what its size is worth");
+static_assert((int)RECV_BYTES_MAX == 16384);
 
 KPARAM_NUMBER(send_bytes, 262144, 64, 262144,
               "bytes of memory to send in one call; less shows what gathering is worth");
@@ -100,6 +108,7 @@ static_assert((int)TRANSFER_BYTES_MAX == 262144);
 
 static int kparam_wq(struct kserve_options *opt)
 {
+    opt->max_active = max_active.value;
     opt->highpri = highpri;
     opt->cpu_intensive = cpu_intensive;
     opt->bound = sysfs_streq(wq, "bound") || (!*wq && kserve_runs_bound(opt->model));
@@ -130,6 +139,7 @@ static int kparams_fill(struct kserve_options *opt)
         .some_binds = some,
         .backlog = (int)backlog.value,
         .connections_max = max_connections.value,
+        .recv_bytes = recv_bytes.value,
         .send_bytes = send_bytes.value,
         .head_ms = head_timeout.value,
         .idle_ms = idle_timeout.value,

@@ -133,7 +133,8 @@ void kready_run(struct kcontext *cx, struct kready *r)
     struct kconn *k = &r->k;
     struct kline line = {.k = k, .context = cx, .flags = MSG_DONTWAIT};
     struct pump p = {.transport = cx->may_sleep ? &kline_transport : &kline_soft_transport,
-                     .io = &line, .scratch = cx->scratch};
+                     .io = &line, .scratch = cx->scratch,
+                     .recv_bytes = cx->serve->opt.recv_bytes};
     u64 now_ms = kcontext_tick(cx);
     bool pumped, ends;
 

@@ -59,7 +59,9 @@ struct kserve_options {
     bool some_binds;      /* an address whose protocol this kernel lacks is left out */
     int backlog;
     bool bound, highpri, cpu_intensive; /* the work queue's; bound: to the processor */
+    unsigned max_active;  /* the work queue's: items that run at once; 0: what suits the model */
     unsigned connections_max;
+    u32 recv_bytes;       /* in one call, and of its buffer: 1..RECV_BYTES_MAX */
     u32 send_bytes;       /* of memory, in one call: 1..TRANSFER_BYTES_MAX */
     u32 head_ms, idle_ms, send_ms, progress_bytes, body_bytes_max;
 };

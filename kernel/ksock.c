@@ -98,7 +98,7 @@ static long received(struct kline *line, long n)
 
     line->empty = n == -EAGAIN;
     if (n > 0)
-        kstat_add(s, KSTAT_RECEIVES, 1);
+        kstat_received(s, n);
     else if (n == 0)
         kstat_add(s, KSTAT_ENDS, 1);
     else if (n != -EAGAIN)

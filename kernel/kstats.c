@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kstats.c - the counters of a module, readable at any time: NAME/stats in debugfs.
+/* kstats.c - the counters of a module, readable at any time: NAME/stats in debugfs.  The totals are
+ * logged when the server has ended.
  *
  * Each processor counts for itself, without locks; reading adds the counts up.  There is one line
  * for each counter: its name and its value, which never goes down.  A read during traffic does not
@@ -49,6 +50,19 @@ void kstats_open(struct kserve *s)
 void kstats_close(struct kserve *s)
 {
     debugfs_remove(s->debugfs);
+}
+
+/* After the word "errors", every counter of something that failed. */
+void kstats_log(const struct kserve *s)
+{
+    pr_info("%s: accepted %lu, closed %lu, receives %lu, sends %lu, ends %lu, bytes %lu; errors: "
+            "accept_errors %lu, receive_errors %lu, send_errors %lu, refused %lu, no_buffer %lu, "
+            "broken %lu\n",
+            s->name, sum(s, KSTAT_ACCEPTED), sum(s, KSTAT_CLOSED), sum(s, KSTAT_RECEIVES),
+            sum(s, KSTAT_SENDS), sum(s, KSTAT_ENDS), sum(s, KSTAT_BYTES),
+            sum(s, KSTAT_ACCEPT_ERRORS), sum(s, KSTAT_RECEIVE_ERRORS),
+            sum(s, KSTAT_SEND_ERRORS), sum(s, KSTAT_REFUSED), sum(s, KSTAT_NO_BUFFER),
+            sum(s, KSTAT_BROKEN));
 }
 
 struct dentry *kserve_folder(const struct kserve *serve)

@@ -20,8 +20,9 @@ GROUPS = {  # of the index; every experiment is in one of them (tests/lab/test_d
     "Threads and queues": ("pool-sweep", "pool-size", "pool-queues", "pool-balance", "dispatch-queues"),
     "Files and packets": ("sending", "descriptors", "data-set", "beyond-memory", "packets", "log-lines"),
     "Memory, timers, parsers, compilers": ("memory", "allocators", "timers", "timers-time", "parsers", "parsers-time", "builds"),
-    "Inside the kernel": ("kernel-models", "kernel-peers", "kernel-cache", "kernel-echo", "kernel-idle", "kernel-messages",
-                          "kernel-queues", "kernel-scheduling", "kernel-threads"),
+    "Inside the kernel": ("kernel-models", "kernel-peers", "kernel-cache", "kernel-echo", "kernel-echo-peers", "kernel-idle",
+                          "kernel-messages", "kernel-buffer", "kernel-queues", "kernel-active", "kernel-log", "kernel-scheduling",
+                          "kernel-threads"),
     "How to measure": ("counting", "generators", "steady", "tracing", "sandbox"),
 }
 

@@ -34,7 +34,7 @@ KEYS = {
              "targets": TEXTS, "title": TEXT, "parts": TEXTS},
     "target": {"name": TEXT, "engine": TEXT, "model": TEXT, "options": TEXT, "env": TABLE, "wrap": TEXT, "binary": TEXT, "build": TEXT,
                "peer": TEXT, "workers": COUNT, "program": TEXT, "args": TEXT, "generator": TEXT, "pinned": YES_NO,
-               "scheduler": TEXT, "probe": TEXT, "tracer": TEXT, "not": TEXTS},
+               "scheduler": TEXT, "probe": TEXT, "lines": TEXT, "tracer": TEXT, "not": TEXTS},
     "scenario": {"name": TEXT, "x": NUMBER, "kind": TEXT, "full_only": YES_NO, "seconds": NUMBER, "options": TEXT, "args": TEXT,
                  "connections": COUNT, "threads": COUNT, "clients": COUNT, "idle": COUNT, "rests": COUNT, "floods": COUNT,
                  "silent": COUNT, "calls": COUNT, "after": COUNT, "protocol": TEXT, "processors": COUNT,
@@ -61,7 +61,8 @@ class Kind(NamedTuple):
 
 ALWAYS = {"name", "not", "x", "kind", "full_only"}
 RUNG, PEER, PROGRAM = {"engine", "options", "env", "wrap", "binary", "build"}, {"peer", "workers"}, {"program", "args"}
-MODULE, LOOKED_AT = {"model", "options"}, {"scheduler", "probe"}
+MODULE, LOOKED_AT = {"model", "options"}, {"scheduler", "probe", "lines"}
+LINES = ("on", "none")  # of the kernel's log, for each receive of a module; off without the key
 MODELS = ("event", "softirq", "cmwq", "kthread")
 LOADED = {"connections", "threads", "idle", "rate", "pipeline", "close", "bytes", "files", "path", "load", "warm", "cold", "beside",
           "seconds", "pinned", "options", "entries", "gzip", "once", "folders", "crawl", "memory"}
@@ -254,6 +255,8 @@ def check_target(target, asked):
             raise Wrong(f"{where} has a key {key} that means nothing to it as kind {asked[0][1]}" + near(key, sorted(known)))
     if target.get("model", MODELS[0]) not in MODELS:
         raise Wrong(f"{where}: there is no model {target['model']}" + near(target["model"], MODELS))
+    if target.get("lines", LINES[0]) not in LINES:
+        raise Wrong(f"{where}: lines are not {target['lines']}" + near(target["lines"], LINES))
     for scenario, _ in asked:
         if "calls" in scenario and "probe" not in target:
             raise Wrong(f"{where} has no probe, the function whose calls scenario {scenario['name']} looks at")

@@ -53,6 +53,7 @@ FIGURES = {
     "program_bytes": Figure("code and data of the program", "B", LESS),
     "client_instructions": Figure("instructions of the client's process", "", LESS),
     "answer_bytes": Figure("bytes of an answer, with its head", "B", LESS),
+    "receives": Figure("receives of the server for a message", "", LESS),
     "branches": Figure("conditional branches", "", LESS),
     "jumps": Figure("jumps through a table or a pointer", "", LESS),
     "mispredicted": Figure("branches and jumps mispredicted, as simulated", "", LESS),

@@ -115,7 +115,9 @@ def echoes(scenario):
 def opened(context, target, scenario, folder):
     site = None if echoes(scenario) else folder
     if "model" in target:
-        server = modules.Module(context.modules, target["model"], site, target.get("options", "").split())
+        compiled = context.without_lines if target.get("lines") == "none" else context.modules
+        server = modules.Module(compiled, target["model"], site, target.get("options", "").split())
+        modules.lines(target.get("lines") == "on")
     elif echoes(scenario) and "engine" in target:
         server = kind_echo.Echo(context.rung, target["engine"], folder, (), target.get("options", "").split())
     else:
@@ -191,6 +193,22 @@ def neighbours(scenario):
     return stack
 
 
+def receives(server):
+    """Of a module, which counts them."""
+    return server.stats()["receives"] if isinstance(server, modules.Module) else None
+
+
+def of_each(had, now, data):
+    """Figures of one message, if the server is a module."""
+    return {} if had is None else {"receives": (now - had) / data["requests"]["answered"]}
+
+
+def instructions(data, processors):
+    """Those of one message, of client, kernel and server together: one processor's clock counts them.  Clients that ask without
+    a pause leave it no time to be idle in; if it is idle nevertheless, that time is counted as well."""
+    return {"instructions": data["elapsed_s"] * 1e9 / data["requests"]["answered"]} if processors == 1 else {}
+
+
 def steady(context, server, cell, folder, seconds):
     """Clients send requests without a pause."""
     target, scenario = cell
@@ -203,12 +221,14 @@ def steady(context, server, cell, folder, seconds):
     if why := failures(warm):
         return unserved(warm, why)
     with neighbours(scenario), of_class(server, target, count):
-        before, began = idle_s(), time.monotonic()
+        had, before, began = receives(server), idle_s(), time.monotonic()
         data = ask(["-d", f"{seconds * 1000:.0f}ms", *words])
         busy = 1 - (idle_s() - before) / (time.monotonic() - began) / os.cpu_count()
     if why := failures(data):
         return unserved(data, why)
-    return {"figures": {"per_second": data["requests_per_s"], "failed": 0, **latencies(data)}, "limiter": limit_of(busy),
+    return {"figures": {"per_second": data["requests_per_s"], "failed": 0, **of_each(had, receives(server), data),
+                        **instructions(data, os.cpu_count()), **latencies(data)},
+            "limiter": limit_of(busy),
             "percentiles": [[at, data["latency_us"][key]] for key, at in measures.PERCENTILES.items()]}
 
 
@@ -306,7 +326,8 @@ def main():
     with awake():
         binaries = settled(job["binaries"])
     context = measures.Context(binaries, SCRATCH, job["pace"])
-    context.modules, context.traces = job["modules"], traces_of(job["cells"])
+    context.modules, context.without_lines = job["modules"], job.get("without_lines")
+    context.traces = traces_of(job["cells"])
     with open(f"{SHARE}/cells", "a", encoding="utf-8") as out:
         for cell in job["cells"]:
             out.write(json.dumps(told(context, cell, job["seconds"])) + "\n")

@@ -60,14 +60,15 @@ def put_peer(image, context, target):
 
 
 @functools.cache
-def modules_for(version, build):
-    """The folder of our modules, which are built for that kernel if needed."""
-    done = subprocess.run([sys.executable, "-B", os.path.join(HERE, "vm/build"), "--kernel", version, "--build", build],
+def modules_for(version, build, lines=True):
+    """The folder of our modules, which are built for that kernel if needed; lines=False: without those of the kernel's log."""
+    more = [] if lines else ["--without-lines"]
+    done = subprocess.run([sys.executable, "-B", os.path.join(HERE, "vm/build"), "--kernel", version, "--build", build, *more],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           timeout=BUILD_S, check=False)
     if done.returncode:
         raise Broken(f"the modules cannot be built for Linux {version}: {done.stdout.strip().split(chr(10))[-1]}")
-    return os.path.join(build, f"kernel-{version}", "kernel")
+    return os.path.join(build, f"kernel-{version}{'' if lines else '-no-lines'}", "kernel")
 
 
 def put_model(image, context, target, version):

@@ -12,7 +12,7 @@ lab/inside.py measures one after another there.  A scenario says how many `proce
 Either way a figure means something only in comparison with another of the same round.
 
 A target is a `model` of ours in the kernel (`options`: parameters of the module), an `engine` of ours in user space, or a
-`peer`.  What its clients do: `connections` send requests without a pause; `silent` ones send nothing, while others connect;
+`peer`.  `lines` of a model: "on", it logs a line for each receive; "none", it is compiled without that; it is off otherwise.  What its clients do: `connections` send requests without a pause; `silent` ones send nothing, while others connect;
 `calls` looks at one function of the kernel (`probe` of the target) while connections are made.
 """
 import json
@@ -32,8 +32,11 @@ BOOT_S, CELL_S = 300, 60  # time limits, in this machine's time
 
 def described(context, cells):
     """The job for lab/inside.py, as JSON."""
-    return json.dumps({"binaries": os.path.dirname(os.path.abspath(context.rung)), "cells": cells, "pace": context.pace,
-                       "modules": os.path.abspath(modules_for(KERNEL, build_of(context))), "seconds": context.seconds})
+    job = {"binaries": os.path.dirname(os.path.abspath(context.rung)), "cells": cells, "pace": context.pace,
+           "modules": os.path.abspath(modules_for(KERNEL, build_of(context))), "seconds": context.seconds}
+    if any(target.get("lines") == "none" for target, _ in cells):
+        job["without_lines"] = os.path.abspath(modules_for(KERNEL, build_of(context), False))
+    return json.dumps(job)
 
 
 def told(context, folder, cells):

@@ -15,6 +15,7 @@ from rig import PATIENCE_S, Broken, text_of
 FOLDER_OF = "/sys/kernel/debug/{}/stats"
 CORE = "rung_core"
 PATIENT = ("head_timeout=600000", "idle_timeout=600000", "send_timeout=600000")
+FROM = []  # the folder that the core was loaded from
 SAID_LINES = 3
 PAUSE_S = 0.001
 CLASSES = {"other": (os.SCHED_OTHER, 0), "fifo": (os.SCHED_FIFO, 1), "rr": (os.SCHED_RR, 1)}  # and the priority there
@@ -44,6 +45,22 @@ def threads(name):
     return found
 
 
+def lines(on):
+    """Whether the module logs a line for each receive: dynamic debug.  Of modules without that line, nothing is asked."""
+    with open("/sys/kernel/debug/dynamic_debug/control", "w", encoding="ascii") as file:
+        file.write(f"module {CORE} {'+' if on else '-'}p")
+
+
+def core(folder):
+    """Load the core from that folder.  One that is loaded from another folder is unloaded first."""
+    if os.path.exists(f"/sys/module/{CORE}"):
+        if FROM == [folder]:
+            return
+        run("rmmod", CORE)
+    run("insmod", f"{folder}/{CORE}.ko")
+    FROM[:] = [folder]
+
+
 class Module:
     """folder: that of the modules; parameters: words for insmod; site: the folder to serve, or None for rung_echo."""
 
@@ -51,8 +68,7 @@ class Module:
         self.name, self.up = "rung_http" if site else "rung_echo", False
         given = [f"model={model}", *([f"root={site}"] if site else []), *parameters]
         self.command = ["insmod", f"{self.name}.ko", *given]
-        if not os.path.exists(f"/sys/module/{CORE}"):
-            run("insmod", f"{folder}/{CORE}.ko")
+        core(folder)
         run("insmod", f"{folder}/{self.name}.ko", "port=0", *PATIENT, *given)
         self.up, self.port = True, self.stats()["port"]
 

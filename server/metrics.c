@@ -188,7 +188,8 @@ static bool client_waits(struct client *c)
 static void client_serve(struct client *c)
 {
     struct metrics *m = c->metrics;
-    struct pump p = {.transport = &transport, .io = c, .scratch = m->scratch};
+    struct pump p = {.transport = &transport, .io = c, .scratch = m->scratch,
+                     .recv_bytes = sizeof(m->scratch)};
 
     c->moved_ms = m->now_ms;
     if (conn_pump(&c->conn, &p, m->now_ms) == CONN_CLOSE || !client_waits(c))

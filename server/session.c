@@ -38,7 +38,7 @@ static enum conn_want pump_line(struct loop *l, struct session *s)
 {
     struct line line = line_of(l, s);
     struct pump p = {.transport = &line_transport, .io = &line, .scratch = l->scratch,
-                     .edge = l->edge};
+                     .recv_bytes = sizeof(l->scratch), .edge = l->edge};
     enum conn_want want;
 
     line.fetch = l->fetch;

@@ -49,6 +49,7 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, STRICT),
         **{what: (path, [], 0, "slub_debug=FZPU") for what, path in PROGRAMS.items()}}
 # The kernel's own modules that tests need: file systems that hang, and that change unseen; a list of listeners; a cable.
 WANTED = dict.fromkeys(("life", "short life"), ("fuse", "nfsd", "nfsv4", "tcp_diag", "veth"))
+LOG = "log_buf_len=4M"  # for tests that unload a module a thousand times: each time it logs a line, and none may be lost
 FEW_CYCLES = "10"
 # Times that a module is loaded and unloaded: a thousand where that takes five minutes, not fifteen.
 DEEP_CYCLES = {name: "100" if name in DEBUG else "1000" for name in kernel.BUILT}
@@ -93,7 +94,7 @@ def booted(layer, version, tests, append):
         json.dump(tests, file)
     job = guest.Job(f"cd '{os.getcwd()}' && exec {PYTHON} -B tests/kernel/inside.py", share=folder, root="/", cpus=2,
                     memory_mib=MEMORY_IDLE_MIB if IDLE in tests["paths"] else MEMORY_MIB.get(version, MEMORY_OTHERS_MIB),
-                    limit_s=LIMIT_S.get(version, LIMIT_OTHERS_S), append=append,
+                    limit_s=LIMIT_S.get(version, LIMIT_OTHERS_S), append=f"{append} {LOG}",
                     modules=tuple(tests.get("modules", ())))
     try:
         result = guest.boot(job, kernel.fetch(version, cache(layer)))

@@ -160,7 +160,8 @@ static inline void world_open(struct world *w, const struct conn_proto *proto, u
     *w = (struct world){.fake = fake_open(), .rng = seed * 2654435761u + 88172645463325252u};
     w->now = 1000;
     w->stall_at = SIZE_MAX;
-    w->pump = (struct pump){.transport = &world_transport, .io = w, .scratch = w->scratch};
+    w->pump = (struct pump){.transport = &world_transport, .io = w, .scratch = w->scratch,
+                            .recv_bytes = RECV_BYTES_MAX};
     conn_init(&w->c, proto, &w->fake->host.conn, w->now);
 }
 

@@ -33,6 +33,7 @@ def test_serves(start, site):
     ("head_timeout", "3000", "3000"), ("send_timeout", "2000", "2000"),
     ("min_progress", "1000", "1000"), ("max_body", "0", "0"), ("backlog", "7", "7"),
     ("max_connections", "9", "9"), ("send_bytes", "64", "64"),
+    ("recv_bytes", "1", "1"), ("recv_bytes", "16384", "16384"), ("max_active", "1", "1"), ("max_active", "512", "512"),
     ("bind", "::1", "::1"), ("wq", "unbound", "unbound"), ("highpri", "1", "Y"),
     ("listing", "off", "N"), ("hidden", "on", "Y"), ("index", "start.html", "start.html")])
 # shows E02, K03, K06, K08
@@ -54,7 +55,8 @@ def test_the_coding_it_makes(start, site, options, said):
 BAD = [("model", "nonsense"), ("bind", "300.1.1.1"), ("bind", ""), ("port", "70000"), ("port", "x"),
        ("root", "{site}/no"), ("root", "{site}/hello.txt"), ("backlog", "0"), ("head_timeout", "99"), ("head_timeout", "3600001"),
        ("idle_timeout", "86400001"), ("send_timeout", "1"), ("min_progress", "0"), ("max_body", "4294967296"),
-       ("max_connections", "-1"), ("send_bytes", "63"), ("send_bytes", "262145"), ("listing", "maybe"), ("wq", "sideways"), ("root", "")]
+       ("max_connections", "-1"), ("send_bytes", "63"), ("send_bytes", "262145"),
+       ("recv_bytes", "0"), ("recv_bytes", "16385"), ("max_active", "513"), ("listing", "maybe"), ("wq", "sideways"), ("root", "")]
 
 
 @pytest.mark.parametrize("name, value", BAD, ids=lambda text: text or "empty")

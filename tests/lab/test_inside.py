@@ -39,6 +39,7 @@ def test_a_plan():
     ({}, {"name": "s", "calls": 10, "connections": 1}, "target event has no probe, the function whose calls scenario s"),
     ({}, {"name": "s", "bytes": 1}, "says not what its clients do: silent, calls, connections"),
     ({}, {"name": "s", "silent": 1, "close": True}, "a key close that means nothing"),
+    ({"lines": "off"}, None, "target event: lines are not off"),
     ({"engine": "epoll"}, None, "a key engine that means nothing to it")])
 def test_a_plan_that_means_nothing(target, scenario, words):
     with pytest.raises(experiment.Wrong, match=words):
@@ -69,7 +70,7 @@ def boots(monkeypatch):
             raise Broken(boots.dies)
         return guest.Result(0, "last words", "", boots.complaints, 1)
     boots.jobs = []
-    monkeypatch.setattr(kind_inside, "modules_for", lambda version, build: f"{build}/kernel-{version}/kernel")
+    monkeypatch.setattr(kind_inside, "modules_for", lambda version, build, lines=True: f"{build}/kernel-{version}{'' if lines else '-none'}/kernel")
     monkeypatch.setattr(kind_inside.kernel, "fetch", lambda *_: None)
     monkeypatch.setattr(kind_inside.guest, "boot", boot)
     return boots
@@ -88,6 +89,14 @@ def test_a_guest_for_each_number_of_processors(context, boots):
     assert asked == {"binaries": "/b/release", "modules": "/b/kernel-6.1/kernel", "pace": "quick", "seconds": 0.5,
                      "cells": [[EVENT, ONE], [EPOLL, ONE]]}
     assert context.commands == {"event": "insmod x", "epoll": "insmod x"} and context.configs == {}
+
+
+def test_modules_without_lines(context, boots):
+    """They are compiled only if a target asks for them."""
+    boots.say = lambda job, cells: "".join(line({"found": FOUND}) for _ in cells)
+    kind_inside.measure_all(context, 0, [({**EVENT, "lines": "on"}, ONE)])
+    kind_inside.measure_all(context, 0, [(EVENT, ONE), ({**EVENT, "lines": "none"}, ONE)])
+    assert [asked.get("without_lines") for _, asked in boots.jobs] == [None, "/b/kernel-6.1-none/kernel"]
 
 
 def test_a_guest_that_died(context, boots):
@@ -124,6 +133,17 @@ def test_requests_that_fail_are_all_that_is_known():
     assert inside.unserved(data(reset=2, closed_early=1), why) == {
         "figures": {"failed": 3}, "limiter": "requests failed: 2 reset, 1 closed_early"}
     assert inside.unserved(data(0), "none was answered")["figures"] == {"failed": 1}
+
+
+def test_instructions_of_a_message():
+    """The clock of one processor counts them, and that of two does not."""
+    ran = {**data(1000), "elapsed_s": 0.5}
+    assert inside.instructions(ran, 1)["instructions"] == pytest.approx(500_000) and inside.instructions(ran, 2) == {}
+
+
+def test_receives_of_a_message():
+    assert inside.of_each(100, 500, data(100)) == {"receives": 4} and inside.of_each(None, None, data(100)) == {}
+    assert inside.receives(object()) is None
 
 
 def test_what_the_generator_is_asked(context):
