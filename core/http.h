@@ -103,6 +103,7 @@ static inline bool slice_is(struct slice s, const char *text)
 }
 
 bool slice_is_nocase(struct slice s, const char *text); /* ASCII case ignored */
+struct slice slice_trimmed(struct slice s); /* without OWS around it (RFC 9110 5.6.3) */
 
 /* --- Bodies (http_body.c): the decoder of Content-Length and chunked bodies ------------------- */
 

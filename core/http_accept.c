@@ -9,19 +9,6 @@
 
 enum { WEIGHT_MAX = 1000, WEIGHT_NONE = -1 };
 
-static struct slice trimmed(const char *ptr, size_t len)
-{
-    struct slice s = {ptr, len};
-
-    while (s.len && (s.ptr[0] == ' ' || s.ptr[0] == '\t')) {
-        s.ptr++;
-        s.len--;
-    }
-    while (s.len && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t'))
-        s.len--;
-    return s;
-}
-
 /* qvalue (RFC 9110 12.4.2): 0 to 1, with up to three digits after the point. */
 static int read_weight(struct slice s)
 {
@@ -63,12 +50,12 @@ static int weigh(struct slice element, struct slice *name)
     size_t n = parameter_len(element);
     struct slice part;
 
-    *name = trimmed(element.ptr, n);
+    *name = slice_trimmed((struct slice){element.ptr, n});
     while (n < element.len) {
         element.ptr += n + 1;
         element.len -= n + 1;
         n = parameter_len(element);
-        part = trimmed(element.ptr, n);
+        part = slice_trimmed((struct slice){element.ptr, n});
         if (part.len >= 2 && (part.ptr[0] | 0x20) == 'q' && part.ptr[1] == '=') {
             part.ptr += 2;
             part.len -= 2;

@@ -166,6 +166,13 @@ void answer_open(struct answer *a, unsigned status);
 void answer_close(struct answer *a);
 /* Reports the answer to the host; the note is for conn_put_end(). */
 void *answer_note(const struct answer *a, uint64_t body_bytes);
+/* A head that is no message: what it says about itself is not to be believed, so its fields are
+ * forgotten. */
+static inline void head_forget(struct http_head *head)
+{
+    head->fields = 0;
+    memset(head->first, 0, sizeof(head->first));
+}
 /* Tells the host which request is answered without find(), as http_host.aim. */
 static inline unsigned answer_aim(const struct conn *c, const struct http_head *head)
 {

@@ -33,12 +33,9 @@ static void take_promise(struct conn *c, const struct http_head *head)
         conn_promise(c);
 }
 
-/* A head that is no message: what it says about itself is not to be believed, so its fields
- * are forgotten. */
 static int refuse(struct conn *c, struct http_head *head, unsigned status)
 {
-    head->fields = 0;
-    memset(head->first, 0, sizeof(head->first));
+    head_forget(head);
     return http_reply_status(c, head, status, false);
 }
 

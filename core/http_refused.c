@@ -20,10 +20,8 @@ static long input(struct conn *c, const char *bytes, size_t n)
     used = http_parse_request(bytes, n, head);
     if (used == 0)
         return 0;
-    if (used < 0) { /* no message: what it says about itself is not to be believed */
-        head->fields = 0;
-        memset(head->first, 0, sizeof(head->first));
-    }
+    if (used < 0)
+        head_forget(head);
     a.head = head;
     return http_status_write(&a, 429) ? -EINPROGRESS : (long)n;
 }

@@ -31,8 +31,7 @@ static long input(struct conn *c, const char *bytes, size_t n)
             return used;
         }
     } else {
-        head->fields = 0;
-        memset(head->first, 0, sizeof(head->first));
+        head_forget(head);
     }
     used = used > 0 ? -400 : used;
     return http_reply_status(c, head, (unsigned)-used, false) ? -EINPROGRESS : (long)n;

@@ -109,3 +109,14 @@ struct slice http_field(const struct http_head *head, enum http_field_id id)
 
     return head->first[id] ? head->field[head->first[id] - 1].value : none;
 }
+
+struct slice slice_trimmed(struct slice s)
+{
+    while (s.len && (s.ptr[0] == ' ' || s.ptr[0] == '\t')) {
+        s.ptr++;
+        s.len--;
+    }
+    while (s.len && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t'))
+        s.len--;
+    return s;
+}

@@ -39,15 +39,6 @@ struct backwards {
     struct slice rest;
 };
 
-static struct slice trimmed(const char *ptr, size_t len)
-{
-    for (; len && (*ptr == ' ' || *ptr == '\t'); ptr++)
-        len--;
-    while (len && (ptr[len - 1] == ' ' || ptr[len - 1] == '\t'))
-        len--;
-    return (struct slice){ptr, len};
-}
-
 /* From the end, so that a quote which the client has opened hides nothing behind it. */
 static bool previous(struct backwards *b, struct slice *element)
 {
@@ -64,7 +55,7 @@ static bool previous(struct backwards *b, struct slice *element)
     for (n = b->rest.len; n && (quoted || b->rest.ptr[n - 1] != ','); n--)
         if (b->quotes && b->rest.ptr[n - 1] == '"')
             quoted = !quoted;
-    *element = trimmed(b->rest.ptr + n, b->rest.len - n);
+    *element = slice_trimmed((struct slice){b->rest.ptr + n, b->rest.len - n});
     b->rest.len = n ? n - 1 : 0;
     return true;
 }
@@ -81,7 +72,7 @@ static struct slice for_of(struct slice element)
 
         for (n = 0; at + n < element.len && (quoted || element.ptr[at + n] != ';'); n++)
             quoted ^= element.ptr[at + n] == '"';
-        part = trimmed(element.ptr + at, n);
+        part = slice_trimmed((struct slice){element.ptr + at, n});
         if (part.len < 5 || !slice_is_nocase((struct slice){part.ptr, 4}, "for="))
             continue;
         if (found.len)

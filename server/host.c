@@ -193,16 +193,21 @@ static int host_find_aimed(void *site, const struct http_ask *ask, struct source
 }
 
 /* --health: one path is not the folder's. */
+static int find_health(struct loop *l, const struct http_ask *ask, struct source **source)
+{
+    l->health_asked = health_is_asked(ask->path) && gate_lets_in(l, ask);
+    if (l->health_asked)
+        return health_find(l->worker->server, source);
+    return find_either(l, ask, source);
+}
+
 static int host_find_health(void *site, const struct http_ask *ask, struct source **source)
 {
     struct loop *l = site;
 
     if (l->aim && aim(l, ask->conn, ask->from))
         return -EHOSTUNREACH;
-    l->health_asked = health_is_asked(ask->path) && gate_lets_in(l, ask);
-    if (l->health_asked)
-        return health_find(l->worker->server, source);
-    return find_either(l, ask, source);
+    return find_health(l, ask, source);
 }
 
 /* --limit-requests: everything is asked of the client's bucket first. */
@@ -214,8 +219,7 @@ static int host_find_limited(void *site, const struct http_ask *ask, struct sour
         return -EHOSTUNREACH;
     if (!limits_admit(l, ask->conn, ask->from))
         return -EDQUOT;
-    return l->worker->server->health ? host_find_health(site, ask, source) :
-                                       find_either(l, ask, source);
+    return l->worker->server->health ? find_health(l, ask, source) : find_either(l, ask, source);
 }
 
 static int host_page_health(void *site, unsigned status, struct source **source)

@@ -19,17 +19,6 @@ static struct slice next_line(struct slice *text)
     return line;
 }
 
-static struct slice trimmed(struct slice s)
-{
-    while (s.len && (s.ptr[0] == ' ' || s.ptr[0] == '\t')) {
-        s.ptr++;
-        s.len--;
-    }
-    while (s.len && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t'))
-        s.len--;
-    return s;
-}
-
 size_t h2_fields_split(struct slice text, bool secure, struct h2_field field[H2_FIELDS_MAX])
 {
     struct slice line = next_line(&text), method = {line.ptr, 0}, path, https = {"https", 5};
@@ -45,7 +34,7 @@ size_t h2_fields_split(struct slice text, bool secure, struct h2_field field[H2_
     while ((line = next_line(&text)).len && n < H2_FIELDS_MAX) {
         const char *colon = memchr(line.ptr, ':', line.len);
         struct slice name = {line.ptr, (size_t)(colon - line.ptr)};
-        struct slice value = trimmed((struct slice){colon + 1, line.len - name.len - 1});
+        struct slice value = slice_trimmed((struct slice){colon + 1, line.len - name.len - 1});
 
         if (slice_is_nocase(name, "Host"))
             field[2].value = value;
