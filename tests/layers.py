@@ -268,6 +268,15 @@ def fuzz(layer):
     fuzzed(layer, seconds, 2 if clang else seconds, clang)
 
 
+def said(layer, mode):
+    """What each tool says of its options."""
+    for name in ("load", "drop", "trace"):
+        programs = {"RUNG_BIN": "rung", f"RUNG_{name.upper()}": f"rung-{name}"}
+        layer.single(f"what rung {name} says of its options (test_words.py)",
+                     ["env", *(f"{key}={layer.build}/{mode}/{program}" for key, program in programs.items()), PYTHON, "-B", "-m", "pytest",
+                      "-q", "-o", "addopts=", "-p", "no:cacheprovider", f"tests/{name}/test_words.py"], 60)
+
+
 # shows S25
 def shape(layer):
     mode = "debug"
@@ -286,6 +295,8 @@ def shape(layer):
     layer.single("what epoll tells, by the rules and as documented (lab/trigger.py)",
                  [PYTHON, "lab/trigger.py", "--check"], 60)
     layer.single("what the lab found, as documented (lab/plots.py)", [PYTHON, "-B", "lab/plots.py", "--check"], 60)
+    if layer.quick:  # the layers of the tools have them, too
+        said(layer, mode)
     if shutil.which("shellcheck"):
         scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", "scripts/debug-kernel", "scripts/arm64", ".ci/run", "tests/link.sh")
                    if os.path.exists(path)]

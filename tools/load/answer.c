@@ -30,8 +30,9 @@ static int broken(struct answer *a, enum fault what)
 
 /* --- The head --------------------------------------------------------------------------------- */
 
-/* A parsed head: that of a struct seen, or room. */
+/* A parsed head: that of a struct seen, or room; and its text. */
 struct parsed {
+    struct slice text;
     const struct http_head *head;
     struct http_head room;
 };
@@ -71,6 +72,7 @@ static long read_head(struct answer *a, const struct question *q, struct slice *
 
     if (!before) {
         len = parse(q, *bytes, p);
+        p->text = (struct slice){bytes->ptr, len > 0 ? (size_t)len : bytes->len};
         if (len) {
             bytes->ptr += len > 0 ? len : 0;
             bytes->len -= len > 0 ? (size_t)len : 0;
@@ -87,6 +89,7 @@ static long read_head(struct answer *a, const struct question *q, struct slice *
     a->partial_len += (uint32_t)n;
     p->head = &p->room;
     len = before ? http_parse_response(a->partial, a->partial_len, q->target->method, &p->room) : 0;
+    p->text = (struct slice){a->partial, len > 0 ? (size_t)len : a->partial_len};
     if (len > 0)
         n = (size_t)len - before;
     bytes->ptr += n;
@@ -168,6 +171,8 @@ int answer_feed(struct answer *a, const struct question *q, struct slice *bytes)
 
     while (!a->in_body) {
         n = read_head(a, q, bytes, &p);
+        if (q->shown && n)
+            show_answer(q->shown, p.text);
         if (n < 0)
             return broken(a, FAULT_BAD_FRAMING);
         if (n == 0)

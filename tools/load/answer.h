@@ -54,6 +54,7 @@ struct question {
     const struct asked *asked;   /* of a mix: what was asked; or NULL */
     const char *message;         /* echo: what was sent */
     uint32_t message_bytes;
+    unsigned shown;              /* --show: number of the request; 0: it is not shown */
 };
 
 enum { ANSWER_MORE, ANSWER_DONE, ANSWER_BROKEN };
@@ -76,5 +77,9 @@ void answer_expect_body(struct answer *a, const struct http_head *head, struct s
 void answer_expect(struct answer *a, const struct http_head *head, struct slice body);
 /* Only its length is known. */
 void answer_expect_bytes(struct answer *a, const struct http_head *head, uint64_t bytes);
+
+/* --- show.c ----------------------------------------------------------------------------------- */
+
+void show_answer(unsigned number, struct slice head);
 
 #endif

@@ -59,8 +59,8 @@ static void fail(struct worker *w, struct client *c, enum fault what)
         t->example[what].at = c->answer.wrong_at;
     }
     count_fault(w, what, lost ? lost : 1);
-    for (uint32_t i = 0; i < lost && t->sample; i++)
-        samples_note(w, c, nth(w, c, i), (struct outcome){.fault = (uint8_t)what});
+    for (uint32_t i = 0; i < lost; i++)
+        count_end(w, c, nth(w, c, i), (struct outcome){.fault = (uint8_t)what});
     t->lost += lost;
     renew(w, c);
 }
@@ -83,6 +83,7 @@ void client_load(struct worker *w, struct client *c, uint64_t intended_ns)
     c->next++;
     c->begun++;
     c->leaving = s->last = c->begun == p->per_connection;
+    s->shown = 0;
     turns_next(w, c, s);
     w->quota--;
     if (w->tally.sent++ == 0)
@@ -91,8 +92,11 @@ void client_load(struct worker *w, struct client *c, uint64_t intended_ns)
         room = p->opt->message_max - p->opt->message_min + 1;
         s->bytes = (uint32_t)(p->opt->message_min + worker_random(w) % room);
         s->at = (uint32_t)(worker_random(w) % (POOL_BYTES - s->bytes));
-    } else if (p->h2) {
-        h2_ask(c->wire->h2, s);
+    } else {
+        if (w->shows)
+            show_request(w, s);
+        if (p->h2)
+            h2_ask(c->wire->h2, s);
     }
 }
 
@@ -460,6 +464,9 @@ void client_finish(struct worker *w, struct client *c)
     ssize_t n;
 
     w->tally.unanswered += in_flight(c);
+    for (uint32_t i = 0; i < in_flight(c); i++)
+        if (nth(w, c, i)->shown)
+            show_end(w, nth(w, c, i), &(struct outcome){0});
     if (c->state == CLIENT_UP && !in_flight(c)) {
         n = recv(c->fd, w->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
         if (n > 0 && c->wire) {

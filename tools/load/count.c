@@ -34,6 +34,15 @@ void count_fault(struct worker *w, enum fault what, uint64_t times)
         w->second->faults += times;
 }
 
+void count_end(struct worker *w, const struct client *c, const struct shot *s,
+               struct outcome outcome)
+{
+    if (s->shown)
+        show_end(w, s, &outcome);
+    if (w->tally.sample)
+        samples_note(w, c, s, outcome);
+}
+
 static enum fault note_fault(struct worker *w, const struct shot *s, const struct answer *a)
 {
     const struct target *target = &w->plan->target[s->target];
@@ -55,8 +64,7 @@ void count_lost(struct worker *w, const struct client *c, const struct shot *s,
     struct outcome outcome = {.fault = (uint8_t)note_fault(w, s, a)};
 
     w->tally.lost++;
-    if (w->tally.sample)
-        samples_note(w, c, s, outcome);
+    count_end(w, c, s, outcome);
 }
 
 void count_answer(struct worker *w, const struct client *c, const struct shot *s,
@@ -83,6 +91,5 @@ void count_answer(struct worker *w, const struct client *c, const struct shot *s
         mix_count(w, a, s);
     if (a->fault)
         outcome.fault = (uint8_t)note_fault(w, s, a);
-    if (t->sample)
-        samples_note(w, c, s, outcome);
+    count_end(w, c, s, outcome);
 }

@@ -12,6 +12,7 @@
  *   wire.c     TLS and HTTP/2, see wire.h               tls.c h2*.c  ... and the libraries for it
  *   random.c   what a thread draws                      output.c   where results go
  *   keep.c     bytes that stay with the plan            digest.h   64 bits of a body
+ *   show.c     --show: requests and answers as text
  *   trial*.c   hostile clients: see trial.h
  *
  * workload.h has what is requested: folders, logs, popularity, kinds of requests, pauses.

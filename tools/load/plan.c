@@ -143,9 +143,10 @@ static int check_sense(const struct plan *p)
     } rules[] = {
         {p->echo && (o->check || o->body_check || o->header.count || o->method || o->mix),
          "echo:// has messages, and no heads or files; every message is compared"},
+        {p->echo && o->show, "--show: messages of echo:// are random bytes, and have no heads"},
         {o->message_min > o->message_max, "--message-min: it is above --message-max"},
-        {o->find_knee && (o->csv || o->hgrm || o->samples),
-         "--find-knee: --csv, --hgrm and --samples are of one run; use --json for all steps"},
+        {o->find_knee && (o->csv || o->hgrm || o->samples || o->show),
+         "--find-knee: --csv, --hgrm, --samples and --show are of one run; --json has all steps"},
         {o->samples && (!o->requests || o->requests > SAMPLES_MAX),
          "--samples: of how many requests? -n says it, 50 million at most"},
         {o->find_knee && o->requests,

@@ -45,7 +45,8 @@ static bool is_live(const struct plan *p)
 {
     const char *term = getenv("TERM");
 
-    return !p->opt->quiet && isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0);
+    return !p->opt->quiet && !p->opt->show && isatty(STDERR_FILENO) &&
+           !(term && strcmp(term, "dumb") == 0);
 }
 
 static void show_live(struct view *v)

@@ -283,7 +283,7 @@ static int check_sense(const struct plan *p)
                 {o->replay, "--replay"}, {o->think, "--think"}, {o->source, "--source"},
                 {o->body_check, "--body-check"}, {o->status, "--status"},
                 {o->fail_if.count, "--fail-if"}, {o->csv, "--csv"}, {o->hgrm, "--hgrm"},
-                {o->samples, "--samples"}};
+                {o->samples, "--samples"}, {o->show, "--show"}};
 
     for (unsigned i = 0; i < sizeof(none) / sizeof(none[0]); i++)
         if (none[i].given) {

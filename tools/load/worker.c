@@ -352,6 +352,7 @@ int worker_init(struct worker *w, struct run *run, unsigned index)
     w->run = run;
     w->plan = p;
     w->index = index;
+    w->shows = p->opt->show > 0;
     w->on_free = client_free;
     asking = p->connections / p->threads + (index < p->connections % p->threads);
     w->clients = asking + p->idle / p->threads + (index < p->idle % p->threads);

@@ -23,6 +23,7 @@ struct shot {
     uint32_t at, bytes; /* echo: the message in the pool */
     bool last;          /* the last of its connection, and says so */
     uint8_t kind;       /* enum kind; if not plain, mix_asked() has its bytes */
+    uint16_t shown;     /* --show: its number; 0: it is not shown */
 };
 
 /* GREETING: connected; the handshake of TLS or HTTP/2's SETTINGS are due. */
@@ -64,6 +65,7 @@ struct run {
     uint64_t start_ns;
     bool cancelled; /* no server answered, or a signal came */
     atomic_bool stop;
+    atomic_uint shown; /* --show: requests that were printed */
     _Atomic uint64_t line; /* --replay: the next line; all threads share the order of the log */
 };
 
@@ -73,6 +75,7 @@ struct worker {
     struct client *client;
     struct shot *shots;
     struct reference *reference; /* --body-check: of each target */
+    bool shows;                  /* --show: there may be more to print */
     bool digests;                /* some answers have a digest to be compared with */
     struct seen *seen;         /* SEEN_PLACES */
     struct learnt *learnt;     /* mix: of each target */
@@ -169,6 +172,14 @@ bool samples_begin(struct worker *w);
 void samples_note(struct worker *w, const struct client *c, const struct shot *s,
                   struct outcome outcome);
 
+/* --- show.c ----------------------------------------------------------------------------------- */
+
+/* --show, of a new shot while w->shows: gives it a number and prints it, or finds that enough have
+ * been printed. */
+void show_request(struct worker *w, struct shot *s);
+/* A shot that has a number has ended; neither fault nor status: its answer did not come. */
+void show_end(const struct worker *w, const struct shot *s, const struct outcome *o);
+
 /* --- random.c --------------------------------------------------------------------------------- */
 
 void worker_random_init(struct worker *w, uint64_t seed); /* when w->index is set */
@@ -185,6 +196,9 @@ void count_answer(struct worker *w, const struct client *c, const struct shot *s
 void count_lost(struct worker *w, const struct client *c, const struct shot *s,
                 const struct answer *a);
 void count_fault(struct worker *w, enum fault what, uint64_t times);
+/* A request has ended: what --samples and --show say of it. */
+void count_end(struct worker *w, const struct client *c, const struct shot *s,
+               struct outcome outcome);
 
 /* mix.c: the bytes of a shot that is not plain. */
 struct slice mix_text(const struct worker *w, const struct shot *s);
