@@ -14,7 +14,7 @@ from experiment import SOURCES
 
 IN_CELL, ROWS_SHOWN = 6, 12  # longer lists are folded
 GROUPS = {  # of the index; every experiment is in one of them (tests/lab/test_documents.py)
-    "Which server, which engine": ("engines", "workloads", "nginx", "growth", "workers", "completion", "stages", "ab"),
+    "Which server, which engine": ("engines", "workloads", "nginx", "tls", "growth", "workers", "completion", "stages", "ab"),
     "How to wait, and for whom": ("connections", "each-connection", "echo", "echo-crowd", "echo-flood", "echo-sizes", "naps", "triggers",
                                   "scheduling"),
     "Threads and queues": ("pool-sweep", "pool-size", "pool-queues", "pool-balance", "dispatch-queues"),

@@ -42,7 +42,7 @@ KEYS = {
                  "bytes": EITHER, "files": COUNT, "path": TEXT, "load": TEXT, "warm": YES_NO, "cold": YES_NO,
                  "pinned": YES_NO, "beside": TEXT, "server": TEXT, "kernel": TEXT, "short": COUNT, "long": COUNT,
                  "count_rounds": COUNT, "entries": COUNT, "source": COUNT, "gzip": YES_NO, "once": YES_NO,
-                 "folders": COUNT, "crawl": YES_NO, "sample": COUNT, "memory": COUNT},
+                 "folders": COUNT, "crawl": YES_NO, "sample": COUNT, "memory": COUNT, "tls": YES_NO},
 }
 ORDERS = ("turns", "random")
 MUST = {"standing": ("figure", "ours", "others"), "experiment": ("title", "question", "method", "target", "scenario"), "claim": ("figure", "expect"),
@@ -65,7 +65,7 @@ MODULE, LOOKED_AT = {"model", "options"}, {"scheduler", "probe", "lines"}
 LINES = ("on", "none")  # of the kernel's log, for each receive of a module; off without the key
 MODELS = ("event", "softirq", "cmwq", "kthread")
 LOADED = {"connections", "threads", "idle", "rate", "pipeline", "close", "bytes", "files", "path", "load", "warm", "cold", "beside",
-          "seconds", "pinned", "options", "entries", "gzip", "once", "folders", "crawl", "memory"}
+          "seconds", "pinned", "options", "entries", "gzip", "once", "folders", "crawl", "memory", "tls"}
 RESTING = {"rests", "beside", "pinned", "options"}
 ECHOES = {"clients": {"times", "bytes"}, "floods": set(), "connections": {"idle", "bytes"}}  # what clients do: further keys for it
 ECHO = Kind({"engine", "options", "wrap", "pinned"}, {"workers", "pinned", *ECHOES, *set().union(*ECHOES.values())},

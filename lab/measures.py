@@ -18,6 +18,7 @@ import time
 
 import confined
 import far
+import secure
 from far import Far
 from rig import (ENGINE, PATIENCE_S, Broken, Cannot, Crowd, Server, busy, bytes_of, cpu_ns, disk_bytes, each_file, end_with_us, family,
                  field_kib, make_folder, scheduled, text_of, used_s)
@@ -133,10 +134,11 @@ def rung_of(context, target):
 
 def open_target(context, target, scenario, folder, wrap=()):
     ours = processors(scenario)[0]
+    tls = secure.certificate(context.folder) if scenario.get("tls") else None
     if "peer" in target:
         import peers  # pylint: disable=import-outside-toplevel
         server = peers.Peer(target["peer"], folder, processors=ours, workers=target.get("workers", 1), wrap=wrap,
-                            compress=scenario.get("gzip", False))
+                            compress=scenario.get("gzip", False), tls=tls)
         context.started(target, server.command, server.config_text)
         return server
     if "program" in target:
@@ -149,8 +151,8 @@ def open_target(context, target, scenario, folder, wrap=()):
         context.started(target, server.command)
         return server
     engine = target.get("engine", ENGINE)
-    server = Server(rung_of(context, target), engine, folder, [*wrap, *target.get("wrap", "").split()],
-                    [*target.get("options", "").split(), *scenario.get("options", "").split()], ours, target.get("env"))
+    options = [*target.get("options", "").split(), *scenario.get("options", "").split(), *(["--tls", f"{tls.cert},{tls.key}"] if tls else [])]
+    server = Server(rung_of(context, target), engine, folder, [*wrap, *target.get("wrap", "").split()], options, ours, target.get("env"))
     context.started(target, server.command)
     return server
 
@@ -209,7 +211,9 @@ def load_options(context, scenario, port, before=False):
     if scenario.get("gzip"):
         options += ["-H", "Accept-Encoding: gzip"]
     options += scenario.get("load", "").split()
-    url, names = f"http://{Far.address}:{port}/", paths_of(scenario)
+    if scenario.get("tls"):
+        options += ["--cacert", secure.certificate(context.folder).cert]
+    url, names = f"{'https' if scenario.get('tls') else 'http'}://{Far.address}:{port}/", paths_of(scenario)
     if len(names) == 1:
         return [*options, url + scenario.get("path", names[0])]
     random.Random(1).shuffle(names)
@@ -332,6 +336,8 @@ def under_load(context, target, server, scenario, seconds):
         before_s, queued_ns, read = used_s(server.pid), scheduled(server.pid)[1], disk_bytes(server.pid)
         asked = [*duration(scenario, seconds), *options]
         data = generate_far(asked, seconds + PATIENCE_S) if Far.client else generate(context, asked, seconds + PATIENCE_S, theirs)
+        if scenario.get("tls"):
+            secure.check(target["name"], data["tls"])
         if scenario.get("once"):
             settled(server.pid)
         if scenario.get("crawl") and data["requests"]["sent"] > data["urls"]:

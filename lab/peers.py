@@ -20,6 +20,7 @@ import time
 from typing import NamedTuple
 
 import scratch
+import secure
 from far import Far
 from rig import (LIBC, PATIENCE_S, SETUP, Broken, bytes_of, children, cpu_ns, each_file, end_with_us, family, raise_descriptors,
                  text_of)
@@ -52,9 +53,10 @@ class Recipe(NamedTuple):
 
     def filled(self, known):
         """The command and the configuration's text, with each @name@ replaced by its value in `known`.  The server listens on
-        loopback, unless `known` has another address.  A line that begins with @compress@ is a comment, unless `known` has ""
-        for it: the server then compresses text on the fly."""
-        every = {"address": "127.0.0.1", "compress": "# ", "sendfile": self.sendfile,
+        loopback, unless `known` has another address.  A line that begins with @compress@ or @tls@ is a comment,
+        unless `known` has "" for it: the server then compresses text on the fly, or speaks TLS.  @secure@ is what nginx adds to
+        its address for that."""
+        every = {"address": "127.0.0.1", "compress": "# ", "tls": "# ", "secure": "", "cert": "", "key": "", "sendfile": self.sendfile,
                  "openfiles": self.open_files, **known}
 
         def put(text):
@@ -152,15 +154,15 @@ class Peer:
     """One such server on a free port, serving the given folder; it has the same interface as rig.Server.
 
     `workers` is the number of workers that a configuration sets; the "default" ones keep Debian's settings.  `compress`:
-    compress text on the fly.
+    compress text on the fly.  `tls`: a secure.Certificate.
     """
 
-    def __init__(self, name, folder, processors=None, workers=1, wrap=(), compress=False):
+    def __init__(self, name, folder, processors=None, workers=1, wrap=(), compress=False, tls=None):
         self.name, self.recipe = name, PEERS[name]
         if reason := available()[name]:
             raise Broken(reason)
         self.folder, self.processors, self.workers, self.wrap = os.path.realpath(folder), processors, workers, wrap
-        self.compress, self.usage, self.process = compress, None, None
+        self.compress, self.tls, self.usage, self.process = compress, tls, None, None
         for attempt in range(PORTS_TRIED_MAX):
             self.port = free_port()
             try:
@@ -199,6 +201,7 @@ class Peer:
         command, text = self.recipe.filled({
             "root": self.folder, "address": Far.address, "port": self.port, "scratch": self.scratch.name, "config": config, "user": user,
             "group": group, "files": raise_descriptors(), **({"compress": ""} if self.compress else {}),
+            **({"tls": "", "secure": " ssl http2", "cert": self.tls.cert, "key": self.tls.key} if self.tls else {}),
             **parts(self.workers)})
         with open(config, "w", encoding="utf-8") as file:
             file.write(text)
@@ -240,7 +243,7 @@ class Peer:
     def await_quiet(self):
         """Wait until the server has answered once and all processes that it begins with are asleep."""
         end, before = time.monotonic() + PATIENCE_S, None
-        ask(self.name, self.port, "/")
+        ask(self.name, self.port, "/", self.tls)
         while time.monotonic() < end and (now := (family(self.pid), cpu_ns(self.pid) // QUIET_NS)) != before:
             before = now
             time.sleep(QUIET_S)
@@ -320,9 +323,9 @@ def living(group):
 
 # --- The same bytes -----------------------------------------------------------------------------------------
 
-def fetch(name, port, path, coding="identity"):
+def fetch(name, port, path, coding="identity", tls=None):
     """(status, coding, body) of an answer to a client that accepts this coding."""
-    client = http.client.HTTPConnection(Far.address, port, timeout=PATIENCE_S)
+    client = secure.connection(port, tls)
     try:
         client.request("GET", path, headers={"Accept-Encoding": coding, "Connection": "close"})
         answer = client.getresponse()
@@ -333,9 +336,9 @@ def fetch(name, port, path, coding="identity"):
         client.close()
 
 
-def ask(name, port, path):
+def ask(name, port, path, tls=None):
     """Status, length and SHA-256 of an uncompressed body."""
-    status, coding, body = fetch(name, port, path)
+    status, coding, body = fetch(name, port, path, tls=tls)
     if coding != "identity":
         raise Broken(f"{name} sends {path} as {coding}, and was asked for the file as it is")
     return status, len(body), hashlib.sha256(body).hexdigest()

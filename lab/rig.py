@@ -30,7 +30,7 @@ KERNEL_STACK_BYTES = 16384  # THREAD_SIZE of x86-64 and arm64
 WORDS_MAX = 65536
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 CPUCLOCK_SCHED = 2  # clock_getcpuclockid(3): the clock of a process, from its pid
-SERVING = re.compile(r"serving .* at http://[\d.]+:(\d+)/")
+SERVING = re.compile(r"serving .* at https?://[\d.]+:(\d+)/")
 CLEAN_ENV = {name: value for name, value in os.environ.items() if not name.startswith("RUNG_")}
 LIBC = ctypes.CDLL(None, use_errno=True)
 

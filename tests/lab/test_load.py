@@ -8,6 +8,7 @@ import kind_crowd
 import measures
 import peers
 import pytest
+import secure
 from command import TOP
 from rig import Broken, Cannot
 
@@ -221,3 +222,16 @@ def test_a_limit_that_limits_nothing_is_noticed(context, monkeypatch):
     monkeypatch.setattr(confined.Memory, "times_full", lambda _: 0)
     with pytest.raises(Broken, match="in 16 MiB, although they are larger|memory cannot be limited|is memory"):
         measures.load(context, {"name": "it", "engine": "epoll"}, {**MEMORY, "files": 48}, 0.1)
+
+
+@pytest.mark.parametrize("more", [{}, {"close": True, "load": "--resume on"}, {"load": "--http2 --streams 10"}], ids=["kept", "resumed", "http2"])
+@pytest.mark.parametrize("target", [{"engine": "epoll"}, {"peer": "nginx-tuned"}, {"peer": "h2o"}], ids=["rung", "nginx", "h2o"])
+def test_over_tls(context, target, more, monkeypatch):
+    """Every server speaks TLS with the same cipher; one that chooses another one is refused."""
+    if reason := peers.available().get(target.get("peer")):
+        pytest.skip(reason)
+    target, scenario = {"name": "it", **target}, {"bytes": 100, "connections": 2, "tls": True, **more}
+    assert measures.load(context, target, scenario, 0.1)["figures"]["cpu_us"] > 0
+    monkeypatch.setattr(secure, "CIPHER", "TLS_AES_128_GCM_SHA256")
+    with pytest.raises(Broken, match="TLS_AES_256_GCM_SHA384"):
+        measures.load(context, target, scenario, 0.1)
