@@ -14,7 +14,7 @@ enum {
 
     /* Request line and fields with their line ends, up to and with the empty line.  RFC 9110 2.3
      * asks for no number; common servers take 8 KiB per line, so a head of cookies still fits in
-     * 16 KiB. */
+     * 16 KiB.  A longer head gets 431. */
     HEAD_BYTES_MAX = 16384,
 
     /* A head that is kept with what it means (http_recent.c): browsers and load generators without
@@ -24,13 +24,14 @@ enum {
     /* How many heads are kept, as a power of two: those of a few clients that alternate. */
     RECENT_LOG = 4,
 
-    /* The request target.  RFC 9110 4.1 recommends at least 8000 octets. */
+    /* The request target; a longer one gets 414.  RFC 9110 4.1 recommends at least 8000 octets. */
     TARGET_BYTES_MAX = 8192,
 
-    /* A method's name: the longest registered one has 17 letters (UPDATEREDIRECTREF). */
+    /* A method's name; a longer one gets 501.  The longest registered one has 17 letters
+     * (UPDATEREDIRECTREF). */
     METHOD_BYTES_MAX = 32,
 
-    /* Fields in a head.  Browsers send about twenty. */
+    /* Fields in a head; more get 431.  Browsers send about twenty. */
     HEAD_FIELDS_MAX = 100,
 
     /* A path after decoding; Linux's PATH_MAX with its NUL. */
@@ -40,7 +41,7 @@ enum {
     NAME_BYTES_MAX = 255,
 
     /* A request body is read only to find the next request.  This is what hosts allow by default:
-     * max_body in options.def. */
+     * max_body in options.def.  A longer one gets 413. */
     BODY_BYTES_MAX = 1 << 20,
 
     /* Chunk-size line with its extensions, and all trailer fields together (Go CVE-2023-39326:
