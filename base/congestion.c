@@ -105,8 +105,8 @@ bool congestion_loopback(const struct sockaddr_storage *sa)
            IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)sa)->sin6_addr);
 }
 
-/* RFC 1918, RFC 3927; RFC 4193, RFC 4291 2.5.6.  Addresses that carriers share (RFC 6598) count
- * as far. */
+/* Loopback, private and link-local addresses (RFC 1918, RFC 3927; RFC 4193, RFC 4291 2.5.6) are
+ * near.  Those that carriers share (RFC 6598) count as far. */
 bool congestion_near(const struct sockaddr_storage *sa)
 {
     const struct in6_addr *in6 = &((const struct sockaddr_in6 *)sa)->sin6_addr;

@@ -170,8 +170,8 @@ bool conn_overdue(struct conn *c, uint64_t acked, uint64_t now_ms);
  * but the caller looks late.  True: the connection was idle; the time of a head begins now. */
 bool conn_spoken(struct conn *c, uint64_t now_ms);
 
-/* Error, cancel, time-out.  Not while a send of its segments is in flight.  want becomes
- * CONN_CLOSE. */
+/* After an error, a cancellation or a time-out: want becomes CONN_CLOSE.  Must not be called while
+ * a send of the connection's segments is in flight. */
 void conn_abort(struct conn *c);
 
 /* Whether the connection must be reset if it ends now: bytes of an answer are queued, or the rest

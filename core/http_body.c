@@ -173,8 +173,8 @@ static int read_size_line(struct http_body *b, char c)
     return expect_byte(b, c, '\n', b->left > 0 ? CHUNK : TRAILER);
 }
 
-/* Trailers have the grammar of fields and are dropped: nothing here merges them (RFC 9110
- * 6.5.1). */
+/* Trailers have the grammar of fields.  They are dropped, not merged into the head's fields (RFC
+ * 9110 6.5.1). */
 static int read_trailer(struct http_body *b, char c)
 {
     if (b->state == TRAILER && c == '\r')

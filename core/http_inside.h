@@ -109,7 +109,8 @@ struct http_ranges {
 enum http_range_want { RANGE_WHOLE, RANGE_SOME, RANGE_NONE /* 416 */ };
 
 /* Which of `size` bytes a Range asks for.  RANGE_SOME: ranges has them, none empty, in the order
- * given.  A Range that is malformed, too many or more than the whole is RANGE_WHOLE. */
+ * given.  RANGE_WHOLE: the Range is malformed, in another unit or a list of too many, or its ranges
+ * together are longer than the whole.  RANGE_NONE: no range can be satisfied. */
 enum http_range_want http_range(struct slice value, uint64_t size, struct http_ranges *ranges);
 
 /* --- http_accept.c: what the client takes (RFC 9110 12.5) ------------------------------------- */

@@ -453,8 +453,8 @@ static void head_clear(struct http_head *h)
     h->minor = 1;
 }
 
-/* The head ends at s->p, or r says what is wrong with it; a head that fills the limit has no end in
- * it. */
+/* The length of a head that ends at s->p; 0: more is needed; < 0: what is wrong with it.  One that
+ * has no end within HEAD_BYTES_MAX is too long. */
 static long verdict(int r, const struct scan *s, const char *bytes, size_t n)
 {
     if (r == MORE)

@@ -160,7 +160,8 @@ static void dispatcher_close(struct dispatcher *d)
     epset_close(&d->set);
 }
 
-/* The waiting thread finds no answers, so no helper has to wake it: its loop may block too. */
+/* The waiting thread looks up no answers, so no helper has to wake it: its loop is a blocking one,
+ * like those of the pool's threads. */
 static int dispatch_run(struct worker *w)
 {
     struct dispatcher d = {.home = {-1, -1}};

@@ -122,7 +122,8 @@ static void wait_below(struct nursery *n, unsigned taken)
 }
 
 /* The parent never serves: a slow client would keep all others waiting.  If no process can be
- * started, one of those that serve must end first; until then the kernel's queue holds the rest. */
+ * started, fork() is tried again while the watchdog makes room and the kernel's queue holds the
+ * other connections; after two seconds (worker_retries()) this one is refused.  -1: refused. */
 static pid_t child_start(struct nursery *n, struct slot *slot)
 {
     unsigned tries = 0;

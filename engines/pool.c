@@ -43,8 +43,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Queue each connection that is accepted.  Once the server stops, those in the queue still get a
- * thread, because the watchdog ends the ones that have one. */
+/* Queue each connection that is accepted.  Once the server stops, queued connections still get a
+ * thread, because the watchdog ends connections that occupy one. */
 static void hand_on(struct thread_pool *pool)
 {
     int fd;

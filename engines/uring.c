@@ -59,8 +59,8 @@ static bool waits_for_memory(struct uring *u, struct session *s, const struct io
     return true;
 }
 
-/* The operation of a session is over.  A request that was received before the cancel is served:
- * evicting must not lose it. */
+/* The operation of a session is over.  If the session was being ended (leave()), a request that was
+ * received before its cancel took effect is still served: evicting must not lose it. */
 static void session_completed(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
     enum tag tag = cqe->user_data % TAGS;

@@ -33,8 +33,8 @@ static enum listener_state listener_want(const struct uring *u, unsigned i)
     const struct loop *l = u->loop;
     const struct worker *w = loop_worker(l);
 
-    /* stays readable, and is polled until it is acted upon: it may be reported after loop_tick()
-     * has looked */
+    /* stop_fd stays readable, and is polled until it is acted upon: it may be reported after
+     * loop_tick() has looked */
     if (i == w->listeners + 1)
         return loop_stopping(l) ? OFF : POLLED;
     if (i == w->listeners)

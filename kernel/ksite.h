@@ -36,7 +36,7 @@ int ksite_page(struct ksite *site, unsigned status, struct source **source);
  * -EINPROGRESS: call ksite_find(). */
 int ksite_try(struct ksite *site, const struct http_ask *ask, struct source **source);
 
-/* The results of questions that memory might answer, and what is in memory now. */
+/* How often an answer was in memory and how often not, why entries went, and what is there now. */
 struct ksite_counts {
     u64 hits, misses;
     u64 stale;   /* found, but no longer what is on disk: a miss too */

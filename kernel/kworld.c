@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kworld.c - a folder as a server's world: passes the core's questions to the site, by how far a
- * search may reach.
+/* kworld.c - a folder as a server's world: passes the core's questions to the function of the site
+ * that reaches as far as a search may (enum kreach).
  *
  * The functions here are in rung_core, as the site is, because a call that waits for a file system
  * may outlive rung_http (kopen.c).

@@ -34,8 +34,8 @@ static pthread_mutex_t *lock_of(struct address_table *t, size_t row)
     return &t->lock[row % TABLE_LOCKS];
 }
 
-/* A process that died with the lock has left the row whole: its last store makes a place an
- * address's. */
+/* A process that died while it held the lock has left the row usable: a place becomes an address's
+ * only by the last store. */
 static void lock(pthread_mutex_t *lock)
 {
     if (pthread_mutex_lock(lock) == EOWNERDEAD)

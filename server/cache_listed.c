@@ -26,7 +26,8 @@ static bool is_word_of(uint64_t word, uint64_t hash)
 }
 
 /* Where the key's word is, or will be: in any place of a set, like the doorkeeper's marks
- * (cache_fill.c).  If all places are taken, the one lost differs from second to second. */
+ * (cache_fill.c).  If all places are taken, the words in them and now_ms determine which is lost;
+ * now_ms may be 0. */
 static _Atomic uint64_t *before_at(struct cache *c, uint64_t hash, uint64_t now_ms)
 {
     _Atomic uint64_t *set = c->listed_before[hash % CACHE_LISTED], *free_one = NULL;

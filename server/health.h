@@ -12,7 +12,8 @@
 #include "inside.h"
 
 bool health_is_asked(struct slice path);
-/* As in struct http_host: 0, or -EAGAIN: 503, whose page health_page() gives. */
+/* find() and page() of struct http_host.  -EAGAIN of health_find(): the answer is 503, and
+ * health_page() gives its page. */
 int health_find(const struct server *srv, struct source **source);
 int health_page(const struct server *srv, struct source **source);
 /* Workers that run now.  A process that was killed is missing until another takes its place. */

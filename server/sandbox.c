@@ -53,8 +53,8 @@ static int keep_capabilities(uint32_t effective, uint32_t permitted)
     return syscall(SYS_capset, &head, caps) < 0 ? -errno : 0;
 }
 
-/* Whether a listener gets a filter, which it needs at the end, only by CAP_NET_ADMIN: so it is with
- * some kernels. */
+/* Whether the filter that a listener needs at the end (net_deafen()) demands CAP_NET_ADMIN, as it
+ * does with some kernels. */
 static bool filter_needs_right(void)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

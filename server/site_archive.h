@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* site_archive.h - a folder and all below it as one file: site_archive.c.  For the site's files and
- * the cache's.
+/* site_archive.h - a folder and all below it as one file (site_archive.c).  Only site*.c and
+ * cache*.c include this.
  */
 #ifndef SERVER_SITE_ARCHIVE_H
 #define SERVER_SITE_ARCHIVE_H

@@ -61,8 +61,9 @@ static long parse(const struct question *q, struct slice bytes, struct parsed *p
     return http_parse_response(bytes.ptr, bytes.len, asked, &p->room);
 }
 
-/* Takes the head from the front of *bytes and returns its length; 0: more is needed, and all bytes
- * are kept; < 0: malformed. */
+/* Takes a head, or the rest of one whose beginning is in a->partial, from the front of *bytes, and
+ * returns the head's length.  0: it is not complete, and *bytes went to a->partial; < 0: malformed,
+ * too long, or out of memory. */
 static long read_head(struct answer *a, const struct question *q, struct slice *bytes,
                       struct parsed *p)
 {

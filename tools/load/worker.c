@@ -78,9 +78,9 @@ static void next_arrival(struct worker *w)
                      n % o->rate * SECOND_NS / o->rate;
 }
 
-/* Whose fault a delay is: if a connection was free in time, this thread was not there from the
- * intended time until now, and all requests due in that time are late because of it, even if soon
- * no connection is free either. */
+/* Counts a late request as this thread's fault or that of busy connections.  If a connection was
+ * free in time, the thread was not there from the intended time until now, and is to blame for all
+ * requests due in that time, even those that find no free connection. */
 static void note_lateness(struct worker *w, const struct client *c)
 {
     struct tally *t = &w->tally;

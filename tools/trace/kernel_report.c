@@ -14,8 +14,8 @@ enum {
     SLICES = 10,   /* of the calls of one function, in order */
     BAR_COLUMNS = 40,
     POWERS = 40,
-    /* Figures of the document that first measured kthread_run(), over 100,000 calls: most take less
-     * than the first, and towards the end some take more than the second. */
+    /* From khttpd's notes (docs/course.md), which measured kthread_run() over 100,000 calls: most
+     * calls take less than the first, and some of the last ones more than the second. */
     DOCUMENT_MOST_NS = 500000,
     DOCUMENT_TAIL_NS = 1500000
 };

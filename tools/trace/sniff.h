@@ -134,8 +134,8 @@ struct tap;
 
 /* 0, or an exit code after a message. */
 int tap_open(struct tap **to, const struct sniff_options *opt);
-/* Gives the frames that are there to take(), and waits up to wait_ms for the first.  0 or
- * -errno. */
+/* Gives the frames that are there to take(), and waits up to wait_ms for the first.  Returns how
+ * many, or -errno. */
 int tap_read(struct tap *t, int wait_ms, void (*take)(void *, const struct frame *), void *arg);
 /* Packets that did not fit the buffer, since it was opened. */
 uint64_t tap_dropped(struct tap *t);

@@ -9,8 +9,8 @@ static uint64_t accepted_at(const struct request *r)
     return r->opened && r->at[STAGE_ACCEPTED] >= r->opened ? r->at[STAGE_ACCEPTED] : 0;
 }
 
-/* Whether a request has that stage, known or not.  A server that reported when it parsed the head
- * would have reported that it compressed. */
+/* Whether a request has that stage, known or not.  A server that reports when it parsed the head
+ * also reports when it compressed: without that, it did not compress. */
 static bool applies(const struct request *r, enum stage i)
 {
     if (i == STAGE_ACCEPTED)
@@ -18,9 +18,9 @@ static bool applies(const struct request *r, enum stage i)
     return i != STAGE_COMPRESSED || r->at[i] || !r->at[STAGE_PARSED];
 }
 
-/* A head that came before the connection was accepted could be read only after that.  A stage that
- * lies behind `out` is not known: a server inside the kernel answers before it takes the bytes, and
- * a refusal does not wait for the rest of them. */
+/* A head that came before the connection was accepted could be read only after that.  A stage
+ * that was reached after `out` is not known: a server inside the kernel answers before it takes the
+ * bytes, and a refusal does not wait for the rest of them. */
 static uint64_t moment(const struct request *r, enum stage i)
 {
     uint64_t at = r->at[i], accepted = accepted_at(r);

@@ -75,8 +75,8 @@ static const Dwfl_Thread_Callbacks thread_calls = {
     .set_initial_registers = set_registers,
 };
 
-/* The file of a mapping, as the process sees it: it may be in a container, or its program may have
- * been replaced since. */
+/* Opens the file of a mapping, which need not be what its path leads to here: the process may be in
+ * a container (so /proc/PID/root), or its program may have been replaced (so /proc/PID/exe). */
 static int find_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                      char **path, Elf **elf)
 {
