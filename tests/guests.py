@@ -45,6 +45,7 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, STRICT),
         "sender": (SENDER, [], 0, ""),
         "wire": ("tests/wire", [], AT_A_TIME, ""),
         "core": ("tests/wire", ["-m", "core"], AT_A_TIME, ""),
+        "short core": ("tests/wire", ["-m", "core and not any_engine"], AT_A_TIME, ""),
         "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, ""),
         **{what: (path, [], 0, "slub_debug=FZPU") for what, path in PROGRAMS.items()}}
 # The kernel's own modules that tests need: file systems that hang, and that change unseen; a list of listeners; a cable.
@@ -239,7 +240,7 @@ def rows():
             found.append((f"kernel {version} life {model}", (*deep, *debug), seats(SEATS, inside(version, model, "life"))))
             if not later and model == MODELS[0]:
                 found += [(f"kernel {version} {what} {model}", plans, seats(SEATS, inside(version, model, what)))
-                          for what, plans in (("core", ("check", "all")), ("short life", ("all",)))]
+                          for what, plans in (("short core", ("check",)), ("core", ("all",)), ("short life", ("all",)))]
             if later and model == MODELS[1]:
                 found.append((f"kernel {version} sender {model}", ("check", "all"), seats(SEATS, inside(version, model, "sender"))))
             what = "wire" if not later and model in MODELS[:2] else "core"

@@ -217,14 +217,14 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
     return seats(min(many, HALF), job)
 
 
-def tool(name, many, mode, places):
+def tool(name, many, mode, places, marks=None):
     """One of the tools: the load generator against rung and against misbehaving servers, dropped sockets, traced requests."""
     def job(layer):
         if not layer.make("all", MODE=mode):
             return
         env = {"RUNG_BIN": wrapper(layer, mode, without_aslr() if mode == "tsan" else ()),
                f"RUNG_{name.upper()}": os.path.join(layer.build, mode, f"rung-{name}")}
-        pytest_twice(layer, env, WIRE_SECONDS, many, paths=[f"tests/{name}"])
+        pytest_twice(layer, env, WIRE_SECONDS, many, *(["-m", marks] if marks else []), paths=[f"tests/{name}"])
     return seats(places, job)
 
 

@@ -21,9 +21,9 @@ PLANS = ("quick", "check", "all", "kernel", "debug-kernel")  # a layer belongs t
 IN_FULL = ("pool", "uring")
 OWN, OWN_CORE = "not any_engine", "core and not any_engine"
 OWN_SHORT = "not any_engine and not long"
-# `check` runs every wire test on one engine.  Of each way to carry a connection (process, thread, event) another one runs what
-# depends on the engine and takes no crowd; the rest run the core cases.
-CHECK = {"uring": None, "fork": OWN_SHORT, "pool": OWN_SHORT, "epoll": OWN_SHORT}
+# `check` runs every wire test on one engine.  One with threads and another one with a loop run what depends on the engine and takes
+# no crowd; the rest run the core cases.
+CHECK = {"uring": None, "pool": OWN_SHORT, "epoll": OWN_SHORT}
 ASAN = {"epoll": None, "pool": OWN}  # the others: OWN_CORE
 CHECK_SANITIZED = ("pool", "epoll", "uring")  # by asan and tsan
 # Of the arrangements `check` has one for each option, and those whose workers are processes and threads.
@@ -90,7 +90,7 @@ def plan():
             *guests.rows(),
             ("arm64", check, seats(1, layers.arm64)),
             *wires(),
-            ("load", check, tool("load", WIRES, "release", ROOMY)),
+            ("load short", ("check",), tool("load", WIRES, "release", ROOMY, "not long")), ("load", whole, tool("load", WIRES, "release", ROOMY)),
             ("lab", check, seats(HALF, layers.lab)),
             ("guest", whole, seats(guests.SEATS, layers.guest)),
             ("drop", check, tool("drop", WIRES, "release", HALF)), ("trace", check, tool("trace", CPUS, "release", HALF)),

@@ -18,6 +18,7 @@ from test_rung import SERVING
 from tls import Certificate
 
 NAMES = re.findall(r"(?m)^  (\S+) +\S", load("--trial", "list").out)
+BRIEFLY = ("pool", "epoll", "uring")  # engines that `make check` tries, too
 THREADED = ("thread", "pool", "dispatch", "epoll")  # several threads; epoll is a loop with a helper thread for listings
 PATIENT = ("-c", 4, "-d", "400ms", "-T", "20s", "--trial-worst", "20s", "--trial-close", "20s")
 BRIEF = ("-c", 4, "-d", "600ms", "-T", "3s", "--trial-worst", "10s", "--trial-close", "2s")
@@ -52,7 +53,8 @@ def mine(tmp_path_factory):
     return Certificate(tmp_path_factory.mktemp("certificate"), "mine")
 
 
-@pytest.mark.parametrize("row", [row for row in SERVING if row["name"] != "naive"], ids=lambda row: row["name"])
+@pytest.mark.parametrize("row", [pytest.param(row, id=row["name"], marks=[] if row["name"] in BRIEFLY else pytest.mark.long)
+                                 for row in SERVING if row["name"] != "naive"])
 # shows T05
 def test_rung_bears_all(row, site):
     if not row["available"]:
@@ -72,7 +74,7 @@ def test_over_a_unix_socket(site, tmp_path):
     assert counted["accepted"] == counted["closed"], counted
 
 
-@pytest.mark.parametrize("engine", ["epoll", "thread"])
+@pytest.mark.parametrize("engine", ["epoll", pytest.param("thread", marks=pytest.mark.long)])
 # shows U63
 def test_rung_bears_all_over_tls(engine, site, mine):
     with rung("serve", "-p", 0, "-e", engine, "--head-timeout", "500ms", "--tls", f"{mine.cert},{mine.key}", site) as server:
