@@ -168,6 +168,8 @@ def stale(known, found):
         if text_of(path) != text:
             yield f"{path} does not say what {RESULTS} says: make plots"
     for name, result in found.items():
+        if result["commit"].endswith(CHANGED):
+            yield f"{RESULTS}/{name}.json.gz was measured with commit {result['commit']}, so that nobody can repeat it: measure it again"
         path, when = f"{DOCUMENTS}/{name}.md", document.minute(result)
         if os.path.exists(path) and document.answered(text_of(path))[0] != when:
             yield f"{path}: read its answer against the run of {when}, mend it, and write <!-- answer {when} --> above it"

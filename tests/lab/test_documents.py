@@ -148,6 +148,9 @@ def test_a_result_that_cannot_be_measured_again_is_not_kept(tmp_path, monkeypatc
     assert not os.listdir(tmp_path / "lab/results")
     assert plots_main(monkeypatch, "--keep", str(clean), "--check") == 1 and "sample.md" in capsys.readouterr().out
     assert os.listdir(tmp_path / "lab/results") == ["sample.json.gz"]
+    kept = tmp_path / "lab/results/sample.json.gz"
+    kept.write_bytes(gzip.compress(changed.read_bytes()))
+    assert plots_main(monkeypatch, "--check") == 1 and "nobody can repeat it" in capsys.readouterr().out
 
 
 def test_code_stays_code():
