@@ -6,22 +6,11 @@
  */
 #include <strings.h>
 #include "h2_fields.h"
-
-/* Takes a line without its end from the front of *text; an empty one ends the head. */
-static struct slice next_line(struct slice *text)
-{
-    const char *end = memchr(text->ptr, '\r', text->len);
-    struct slice line = {text->ptr, end ? (size_t)(end - text->ptr) : text->len};
-    size_t n = end ? line.len + 2 : line.len;
-
-    text->ptr += n;
-    text->len -= n;
-    return line;
-}
+#include "load.h"
 
 size_t h2_fields_split(struct slice text, bool secure, struct h2_field field[H2_FIELDS_MAX])
 {
-    struct slice line = next_line(&text), method = {line.ptr, 0}, path, https = {"https", 5};
+    struct slice line = take_line(&text), method = {line.ptr, 0}, path, https = {"https", 5};
     const char *space = memchr(line.ptr, ' ', line.len), *end = memrchr(line.ptr, ' ', line.len);
     size_t n = 4;
 
@@ -31,7 +20,7 @@ size_t h2_fields_split(struct slice text, bool secure, struct h2_field field[H2_
     field[1] = (struct h2_field){{":scheme", 7}, {https.ptr, secure ? 5 : 4}};
     field[2] = (struct h2_field){{":authority", 10}, {"", 0}};
     field[3] = (struct h2_field){{":path", 5}, path};
-    while ((line = next_line(&text)).len && n < H2_FIELDS_MAX) {
+    while ((line = take_line(&text)).len && n < H2_FIELDS_MAX) {
         const char *colon = memchr(line.ptr, ':', line.len);
         struct slice name = {line.ptr, (size_t)(colon - line.ptr)};
         struct slice value = slice_trimmed((struct slice){colon + 1, line.len - name.len - 1});

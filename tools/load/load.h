@@ -144,6 +144,20 @@ void *plan_keep(struct plan *p, size_t wanted);
 char *plan_keep_copy(struct plan *p, const char *bytes, size_t n);
 void plan_keep_free(struct plan *p);
 
+/* Takes a line from the front of *text, without its end, which is LF or CR LF. */
+static inline struct slice take_line(struct slice *text)
+{
+    const char *end = memchr(text->ptr, '\n', text->len);
+    struct slice line = {text->ptr, end ? (size_t)(end - text->ptr) : text->len};
+    size_t n = line.len + (end != NULL);
+
+    text->ptr += n;
+    text->len -= n;
+    if (line.len && line.ptr[line.len - 1] == '\r')
+        line.len--;
+    return line;
+}
+
 struct url {
     bool echo, secure;
     struct slice host, port, path; /* path with the query, never empty for HTTP */

@@ -18,8 +18,7 @@ static inline struct reference *reference_of(const struct worker *w, uint32_t ta
 static inline struct question question_of(const struct worker *w, const struct shot *s)
 {
     const struct plan *p = w->plan;
-    struct question q = {.plan = p, .target = &p->target[s->target],
-                         .shown = s->shown};
+    struct question q = {.plan = p, .target = &p->target[s->target], .shown = s->shown};
 
     if (w->digests && s->kind == KIND_PLAIN)
         q.reference = reference_of(w, s->target);

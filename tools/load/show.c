@@ -11,27 +11,13 @@
 
 enum { LINE_BYTES = 1024 }; /* a longer one is cut */
 
-/* Takes a line without its end from the front of *text. */
-static struct slice next_line(struct slice *text)
-{
-    const char *end = memchr(text->ptr, '\n', text->len);
-    struct slice line = {text->ptr, end ? (size_t)(end - text->ptr) : text->len};
-    size_t n = end ? line.len + 1 : line.len;
-
-    text->ptr += n;
-    text->len -= n;
-    if (line.len && line.ptr[line.len - 1] == '\r')
-        line.len--;
-    return line;
-}
-
 static void show_head(unsigned number, char way, struct slice text)
 {
     char safe[LINE_BYTES];
     struct slice line;
 
     flockfile(stderr);
-    while (text.len && (line = next_line(&text)).len) {
+    while (text.len && (line = take_line(&text)).len) {
         escape_quoted(safe, sizeof(safe), line);
         fprintf(stderr, "%u %c %s\n", number, way, safe);
     }
