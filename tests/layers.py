@@ -217,14 +217,18 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
     return seats(min(many, HALF), job)
 
 
+def programs_of_tool(layer, name, mode):
+    """The environment in which the tests of a tool find it, and rung."""
+    return {"RUNG_BIN": wrapper(layer, mode, without_aslr() if mode == "tsan" else ()),
+            f"RUNG_{name.upper()}": os.path.join(layer.build, mode, f"rung-{name}")}
+
+
 def tool(name, many, mode, places, marks=None):
     """One of the tools: the load generator against rung and against misbehaving servers, dropped sockets, traced requests."""
     def job(layer):
         if not layer.make("all", MODE=mode):
             return
-        env = {"RUNG_BIN": wrapper(layer, mode, without_aslr() if mode == "tsan" else ()),
-               f"RUNG_{name.upper()}": os.path.join(layer.build, mode, f"rung-{name}")}
-        pytest_twice(layer, env, WIRE_SECONDS, many, *(["-m", marks] if marks else []), paths=[f"tests/{name}"])
+        pytest_twice(layer, programs_of_tool(layer, name, mode), WIRE_SECONDS, many, *(["-m", marks] if marks else []), paths=[f"tests/{name}"])
     return seats(places, job)
 
 
@@ -271,10 +275,7 @@ def fuzz(layer):
 def said(layer, mode):
     """What each tool says of its options."""
     for name in ("load", "drop", "trace"):
-        programs = {"RUNG_BIN": "rung", f"RUNG_{name.upper()}": f"rung-{name}"}
-        layer.single(f"what rung {name} says of its options (test_words.py)",
-                     ["env", *(f"{key}={layer.build}/{mode}/{program}" for key, program in programs.items()), PYTHON, "-B", "-m", "pytest",
-                      "-q", "-o", "addopts=", "-p", "no:cacheprovider", f"tests/{name}/test_words.py"], 60)
+        pytest_twice(layer, programs_of_tool(layer, name, mode), 60, 1, paths=[f"tests/{name}/test_words.py"])
 
 
 # shows S25
