@@ -37,8 +37,10 @@ enum http_field_id {
     FIELD_IF_UNMODIFIED_SINCE,
     FIELD_RANGE,
     FIELD_REFERER,
+    FIELD_TE,
     FIELD_TRANSFER_ENCODING,
     FIELD_USER_AGENT,
+    FIELD_WANT_REPR_DIGEST,
     HTTP_FIELDS
 };
 
@@ -122,14 +124,17 @@ void http_body_init(struct http_body *b, enum http_framing framing, uint64_t con
 /* Consume bytes[0..n): framing as far as the first payload, then that one run of payload, and
  * stop there.  Returns how many bytes it used; unless n is 0 or the body is done, at least
  * one.  *data is the payload among them: their last data->len bytes, empty when they were
- * framing only.  Call it again with the rest until all is used or http_body_done().  Never
- * looks past the end of the body; where a cut falls changes nothing.  < 0: -400 malformed, or
+ * framing only.  It also stops behind the line of the last chunk, where trailers begin.  Call it
+ * again with the rest until all is used or http_body_done().  Never looks past the end of the
+ * body; where a cut falls changes nothing.  < 0: -400 malformed, or
  * chunk lines too long (CHUNK_LINE_BYTES_MAX with the CRLF, CHUNK_OVERHEAD_BYTES_MAX); -413 a
  * chunk size of more than 16 digits or beyond 2^63 - 1; -431 trailers too long
  * (TRAILER_BYTES_MAX with their line ends, without the empty line).  Then the decoder stays
  * refused. */
 long http_body_next(struct http_body *b, const char *bytes, size_t n, struct slice *data);
 bool http_body_done(const struct http_body *b);
+/* The line of the last chunk has been used: bytes up to the end are trailers and an empty line. */
+bool http_body_trails(const struct http_body *b);
 
 /* Payload that is announced, by the length or the size of the current chunk, and has not come. */
 uint64_t http_body_left(const struct http_body *b);
@@ -144,6 +149,9 @@ unsigned http_decimal(char out[20], uint64_t n);
 
 /* --- Answers ---------------------------------------------------------------------------------- */
 
+/* The hash of a representation (RFC 9530). */
+enum http_digest { DIGEST_NONE, DIGEST_SHA256, DIGEST_SHA512, DIGESTS };
+
 /* What find() is asked: a decoded, normalised path that begins with '/', and what the client
  * accepts. */
 struct http_ask {
@@ -152,6 +160,8 @@ struct http_ask {
     uint16_t q[CODINGS];     /* of each coding, 0..1000, by Accept-Encoding (RFC 9110 12.5.3) */
     bool json, text;         /* a listing (path ends in '/') in that form: Accept, ?format= */
     bool head;               /* HEAD: a listing need not be made */
+    uint8_t digest;          /* enum http_digest: the client takes it in a trailer; of a path that
+                                ends in '/' */
     const struct http_head *from; /* the whole head; only while find() is called */
     const struct conn *conn; /* to be resumed after -EINPROGRESS */
     /* For a head seen before: the same number from the same struct http_recent means the same ask,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* http_accept.c - what the client can take: Accept-Encoding and Accept (RFC 9110 12.5).
+/* http_accept.c - what the client can take: Accept-Encoding and Accept (RFC 9110 12.5), trailers
+ * (10.1.4), and a digest in one (RFC 9530).
  *
  * Weights are thousandths.  An element that is malformed is skipped: the client did not say what we
  * think it said, and no coding is sent that was not asked for.
@@ -292,6 +293,85 @@ bool http_accept_html(const struct http_head *head)
     return said[HTML] > 0;
 }
 
+/* Whether a field of that id has an element of that name, and not with a weight of 0. */
+static bool names(const struct http_head *head, enum http_field_id id, const char *name)
+{
+    struct elements e = {.head = head, .id = id};
+    struct slice found;
+    int weight;
+
+    while (next_weighed(&e, &found, &weight))
+        if (weight > 0 && slice_is_nocase(found, name))
+            return true;
+    return false;
+}
+
+/* RFC 9110 6.5.1.  TE is for the next hop alone, so Connection names it (10.1.4): otherwise a proxy
+ * that does not know it may have passed it on, and would drop the trailer. */
+static bool takes_trailers(const struct http_head *head)
+{
+    return head->minor > 0 && names(head, FIELD_TE, "trailers") &&
+           names(head, FIELD_CONNECTION, "te");
+}
+
+/* A preference is an integer from 0 to 10, perhaps with parameters (RFC 9530 4); -1: this is
+ * none. */
+static int read_preference(struct slice s)
+{
+    size_t n = parameter_len(s), i;
+    int preference = 0;
+
+    if (n < 1 || n > 15) /* digits of an integer (RFC 9651 3.3.1) */
+        return -1;
+    for (i = 0; i < n; i++) {
+        if (!byte_is(s.ptr[i], BYTE_DIGIT))
+            return -1;
+        preference = preference * 10 + (s.ptr[i] - '0');
+        if (preference > 10)
+            return -1;
+    }
+    return preference;
+}
+
+/* One member of Want-Repr-Digest: algorithm "=" preference. */
+static void read_wish(struct slice member, int wish[DIGESTS])
+{
+    static const char *const start[DIGESTS] = {
+        [DIGEST_SHA256] = "sha-256=", [DIGEST_SHA512] = "sha-512="};
+    enum http_digest digest;
+    size_t len;
+    int preference;
+
+    for (digest = DIGEST_NONE + 1; digest < DIGESTS; digest++) {
+        len = strlen(start[digest]);
+        if (member.len < len || memcmp(member.ptr, start[digest], len) != 0)
+            continue;
+        preference = read_preference((struct slice){member.ptr + len, member.len - len});
+        if (preference >= 0)
+            wish[digest] = preference;
+    }
+}
+
+/* The digest that the client likes best.  A client that takes trailers and says nothing of digests
+ * gets sha-256; one that wants others only, or none, gets none. */
+static enum http_digest digest_wanted(const struct http_head *head)
+{
+    struct slice value, member;
+    unsigned cursor = 0;
+    int wish[DIGESTS] = {0};
+
+    if (!takes_trailers(head))
+        return DIGEST_NONE;
+    if (!head->first[FIELD_WANT_REPR_DIGEST])
+        return DIGEST_SHA256;
+    while ((value = http_next(head, FIELD_WANT_REPR_DIGEST, &cursor)).ptr)
+        while (http_list(&value, &member))
+            read_wish(member, wish);
+    if (wish[DIGEST_SHA512] > wish[DIGEST_SHA256])
+        return DIGEST_SHA512;
+    return wish[DIGEST_SHA256] ? DIGEST_SHA256 : DIGEST_NONE;
+}
+
 unsigned http_ask_set(struct http_ask *ask, char *path, const struct http_head *head)
 {
     long len = path_decode(head->path, path);
@@ -305,10 +385,14 @@ unsigned http_ask_set(struct http_ask *ask, char *path, const struct http_head *
     ask->conn = NULL;
     ask->again = 0;
     http_accept_codings(head, ask->q);
-    /* Accept is read for listings alone: their paths end with a slash (without it the answer is
-     * SOURCE_REDIRECT). */
+    /* Accept and TE are read for what is made alone: its paths end with a slash (without it the
+     * answer is SOURCE_REDIRECT). */
     ask->json = ask->text = false;
-    if (path[len - 1] == '/')
-        http_accept_listing(head, ask);
+    ask->digest = DIGEST_NONE;
+    if (path[len - 1] != '/')
+        return 0;
+    http_accept_listing(head, ask);
+    if (head->first[FIELD_TE])
+        ask->digest = (uint8_t)digest_wanted(head);
     return 0;
 }

@@ -37,6 +37,7 @@ enum {
     EXT_ESCAPED, /* behind a backslash */
     EXT_CLOSED,  /* behind the closing quote */
     SIZE_LF,
+    /* From here on: http_body_trails(). */
     TRAILER, /* at the start of a line */
     NAME,
     VALUE,
@@ -63,6 +64,11 @@ void http_body_init(struct http_body *b, enum http_framing framing, uint64_t con
 bool http_body_done(const struct http_body *b)
 {
     return b->state == END;
+}
+
+bool http_body_trails(const struct http_body *b)
+{
+    return b->state >= TRAILER;
 }
 
 uint64_t http_body_left(const struct http_body *b)
@@ -229,6 +235,7 @@ static size_t take_payload(struct http_body *b, size_t n)
 
 long http_body_next(struct http_body *b, const char *bytes, size_t n, struct slice *data)
 {
+    bool trails = http_body_trails(b);
     size_t used = 0;
     int r;
 
@@ -237,7 +244,7 @@ long http_body_next(struct http_body *b, const char *bytes, size_t n, struct sli
     data->len = 0;
     if (b->state == REFUSED)
         return -(long)b->line;
-    for (; used < n && b->state != END; used++) {
+    for (; used < n && b->state != END && http_body_trails(b) == trails; used++) {
         if (b->state == PAYLOAD || b->state == ENDLESS || b->state == CHUNK) {
             data->ptr = bytes + used;
             data->len = take_payload(b, n - used);

@@ -130,23 +130,36 @@ static void more_parts(struct conn *c, struct http_state *state)
 
 /* --- Made bodies ------------------------------------------------------------------------------ */
 
-enum {
-    SIZE_LINE = 6,  /* "2000\r\n": CHUNK_BYTES_MAX has four digits */
-    LAST_CHUNK = 5, /* "0\r\n\r\n" */
-};
+enum { SIZE_LINE = 6 /* "2000\r\n": CHUNK_BYTES_MAX has four digits */ };
 
 _Static_assert(CHUNK_BYTES_MAX <= 0xffff, "four digits say how long a chunk is");
 _Static_assert(SIZE_LINE + CHUNK_BYTES_MAX + 2 <= REPLY_HEAD_BYTES_MAX, "a chunk fits like a head");
 
+/* The last chunk, and the trailer that the head announced (RFC 9112 7.1.2).  It is queued in one
+ * piece, so that HTTP/2, which decodes the chunks, finds the trailer whole. */
+static void put_last(struct conn *c, const struct source *s)
+{
+    size_t cap;
+    char *start = conn_space(c, &cap);
+    struct text t = {start, start + cap};
+
+    TEXT_LITERAL(&t, "0\r\n");
+    if (s->trailer) {
+        text_string(&t, s->trailer);
+        TEXT_LITERAL(&t, ": ");
+        text_string(&t, s->trailer_value);
+        TEXT_LITERAL(&t, "\r\n");
+    }
+    TEXT_LITERAL(&t, "\r\n");
+    conn_wrote(c, (size_t)(t.at - start), true);
+}
+
 static void made_end(struct conn *c, struct http_state *state)
 {
     const struct http_host *host = http_host_of(c);
-    size_t cap;
 
-    if (state->chunked) {
-        memcpy(conn_space(c, &cap), "0\r\n\r\n", LAST_CHUNK);
-        conn_wrote(c, LAST_CHUNK, true);
-    }
+    if (state->chunked)
+        put_last(c, state->source);
     host->conn.release(host->conn.ctx, state->source);
     state->source = NULL;
     finish(c, state);

@@ -40,14 +40,16 @@ static const struct word field_words[] = {
     WORD("if-unmodified-since", FIELD_IF_UNMODIFIED_SINCE),
     WORD("range", FIELD_RANGE),
     WORD("referer", FIELD_REFERER),
+    WORD("te", FIELD_TE),
     WORD("transfer-encoding", FIELD_TRANSFER_ENCODING),
     WORD("user-agent", FIELD_USER_AGENT),
+    WORD("want-repr-digest", FIELD_WANT_REPR_DIGEST),
 };
 
 /* Rows of field_words by the name's length: at most two, as index + 1. */
 static const uint8_t field_words_of[20][2] = {
-    [4] = {6},  [5] = {12},  [6] = {1, 5}, [7] = {13},     [8] = {7, 10}, [10] = {3, 15},
-    [13] = {9}, [14] = {4},  [15] = {2},   [17] = {8, 14}, [19] = {11},
+    [2] = {14},    [4] = {6},  [5] = {12}, [6] = {1, 5}, [7] = {13},  [8] = {7, 10},
+    [10] = {3, 16}, [13] = {9}, [14] = {4}, [15] = {2},   [16] = {17}, [17] = {8, 15}, [19] = {11},
 };
 
 /* IANA's registry of methods, without those in enum http_method: these get 405, methods that are

@@ -133,6 +133,14 @@ static void put_disposition(struct text *t, const char *name)
     TEXT_LITERAL(t, "\r\nAccept-Ranges: none\r\n");
 }
 
+/* Which field follows the body (RFC 9110 6.6.2). */
+static void put_trailer(struct text *t, const char *name)
+{
+    TEXT_LITERAL(t, "Trailer: ");
+    text_string(t, name);
+    TEXT_LITERAL(t, "\r\n");
+}
+
 /* Chunked, or for 1.0, which knows no chunks, up to the end of the connection. */
 static void reply_made(struct found *f)
 {
@@ -146,6 +154,8 @@ static void reply_made(struct found *f)
     put_vary(&f->a.text, f->source);
     if (f->source->save_as)
         put_disposition(&f->a.text, f->source->save_as);
+    if (chunked && f->source->trailer)
+        put_trailer(&f->a.text, f->source->trailer);
     if (chunked)
         TEXT_LITERAL(&f->a.text, "Transfer-Encoding: chunked\r\n");
     answer_close(&f->a);

@@ -63,6 +63,10 @@ struct source {
     /* SOURCE_MADE without bytes: writes up to cap bytes (>= CHUNK_BYTES_MAX) into buf.  Returns how
      * many, 0 at the end of the body, or one of enum source_answer. */
     size_t (*next)(struct source *source, char *buf, size_t cap);
+    /* SOURCE_MADE without bytes: the name of a field that is sent behind the body if that is
+     * chunked, and its value, which is read when next() has returned 0.  Both are NUL-terminated,
+     * and have 200 bytes together.  NULL: there is no such field. */
+    const char *trailer, *trailer_value;
 };
 
 /* What next() may return instead of a count.  LATER: the bytes are not made yet.  Queued output is

@@ -4,7 +4,8 @@
  *
  * Names mean what they say: /pN is N bytes in memory, /fN a file of N bytes, /tN a file that says N
  * bytes and has half of them, /mN a body made in N pieces, /wN like /pN but the first two asks are
- * told to wait, /d a directory; all else is -ENOENT.  Byte i of every body is fake_byte(i).
+ * told to wait, /d a directory; all else is -ENOENT.  Byte i of every body is fake_byte(i).  Behind
+ * /mN/ follows a trailer, if the client takes a digest: the number of pieces.
  */
 #ifndef TESTS_FAKE_H
 #define TESTS_FAKE_H
@@ -41,6 +42,7 @@ struct fake_source {
     struct source source;
     uint64_t there;
     uint64_t pieces;
+    char made[24]; /* the trailer's value */
 };
 
 static inline char fake_byte(uint64_t i)
@@ -95,6 +97,8 @@ static inline size_t fake_next(struct source *source, char *buf, size_t cap)
 
     must(cap >= CHUNK_BYTES_MAX);
     if (!s->pieces)
+        s->source.trailer_value = s->made;
+    if (!s->pieces)
         return 0;
     return (size_t)snprintf(buf, cap, "piece %u\n", (unsigned)s->pieces--);
 }
@@ -143,6 +147,15 @@ static inline long fake_number(struct slice name)
     return n > FAKE_BYTES_MAX ? -1 : n;
 }
 
+/* Of the trailer nothing can be read before the end. */
+static inline void fake_trailer(struct source *source)
+{
+    struct fake_source *s = (struct fake_source *)source;
+
+    snprintf(s->made, sizeof(s->made), "%u pieces", (unsigned)s->pieces);
+    s->source.trailer = "X-Made";
+}
+
 static inline int fake_find(void *site, const struct http_ask *ask, struct source **source)
 {
     struct fake *f = site;
@@ -154,6 +167,8 @@ static inline int fake_find(void *site, const struct http_ask *ask, struct sourc
         name.ptr++;
         name.len--;
     }
+    if (name.len > 1 && name.ptr[0] == 'm' && name.ptr[name.len - 1] == '/')
+        name.len--;
     n = fake_number(name);
     if (f->job) {
         f->job = NULL;
@@ -169,6 +184,8 @@ static inline int fake_find(void *site, const struct http_ask *ask, struct sourc
     if (!name.len || !memchr("pftmwd", name.ptr[0], 6) || n < 0)
         return -ENOENT;
     *source = fake_source(f, name.ptr[0], (uint64_t)n);
+    if (name.ptr[0] == 'm' && ask->digest)
+        fake_trailer(*source);
     return 0;
 }
 

@@ -215,24 +215,38 @@ static void test_end(void **state)
     assert_int_equal(sizeof(struct http_body), 16);
 }
 
-/* One run of payload per call, and the framing before it. */
+/* One run of payload per call, and the framing before it; then the framing before trailers. */
 static void test_runs(void **state)
 {
-    const char *text = "1\r\na\r\n2\r\nbc\r\n0\r\n\r\n";
+    const char *text = "1\r\na\r\n2\r\nbc\r\n0;x\r\nA: b\r\n\r\n";
     struct http_body b;
     struct slice data;
 
     (void)state;
     http_body_init(&b, FRAMING_CHUNKED, 0);
-    assert_int_equal(http_body_next(&b, text, 19, &data), 4);
+    assert_int_equal(http_body_next(&b, text, 27, &data), 4);
     assert_int_equal(data.len, 1);
     assert_ptr_equal(data.ptr, text + 3);
-    assert_int_equal(http_body_next(&b, text + 4, 15, &data), 7);
+    assert_int_equal(http_body_next(&b, text + 4, 23, &data), 7);
     assert_int_equal(data.len, 2);
     assert_ptr_equal(data.ptr, text + 9);
-    assert_int_equal(http_body_next(&b, text + 11, 8, &data), 7);
+    assert_int_equal(http_body_next(&b, text + 11, 16, &data), 7);
     assert_int_equal(data.len, 0);
-    assert_true(http_body_done(&b));
+    assert_true(http_body_trails(&b));
+    for (size_t cut = 0; cut < 8; cut++) {
+        struct http_body copy = b;
+
+        assert_int_equal(http_body_next(&copy, text + 18, cut, &data), cut);
+        assert_true(http_body_trails(&copy));
+        assert_int_equal(http_body_next(&copy, text + 18 + cut, 9 - cut, &data), 8 - cut);
+        assert_int_equal(data.len, 0);
+        assert_false(http_body_trails(&copy));
+        assert_true(http_body_done(&copy));
+    }
+    http_body_init(&b, FRAMING_CHUNKED, 0);
+    for (size_t at = 0; at < 18; at++)
+        assert_false(http_body_trails(&b) || http_body_next(&b, text + at, 1, &data) != 1);
+    assert_true(http_body_trails(&b));
 }
 
 static char text[TEXT_MAX];

@@ -80,7 +80,8 @@ static void test_field_names(void **state)
         [FIELD_IF_MODIFIED_SINCE] = "If-Modified-Since", [FIELD_IF_NONE_MATCH] = "If-None-Match",
         [FIELD_IF_RANGE] = "If-Range", [FIELD_IF_UNMODIFIED_SINCE] = "If-Unmodified-Since",
         [FIELD_RANGE] = "Range", [FIELD_REFERER] = "Referer",
-        [FIELD_TRANSFER_ENCODING] = "Transfer-Encoding", [FIELD_USER_AGENT] = "User-Agent",
+        [FIELD_TE] = "TE", [FIELD_TRANSFER_ENCODING] = "Transfer-Encoding",
+        [FIELD_USER_AGENT] = "User-Agent", [FIELD_WANT_REPR_DIGEST] = "Want-Repr-Digest",
     };
     struct http_head h;
     char text[128], name[32];

@@ -22,6 +22,7 @@ static const char conversation[] =
     "GET /f700" HOST "\r\n"
     "GET /missing" HOST "Accept: text/html\r\n\r\n"
     "GET /m40" HOST "\r\n"
+    "GET /m3/" HOST "TE: trailers\r\nConnection: TE\r\n\r\n"
     "GET /p26" HOST "If-None-Match: *\r\n\r\n"
     "GET /p26" HOST "Range: bytes=1-3\r\n\r\n"
     "GET /f700" HOST "Range: bytes=1-3,100-180,699-\r\n\r\n"
@@ -122,9 +123,9 @@ static void check(struct manner m)
 static void test_reference(void **state)
 {
     static const char *const in_order[] = {
-        "200 OK", "200 OK", "200 OK", "404 Not", "200 OK", "304 Not", "206 Par", "206 Par",
-        "405 Met", "200 OK", "100 Con", "200 OK", "200 OK", "301 Mov", "200 OK", "501 Not",
-        "503 Ser", "200 OK", "200 OK", "400 Bad",
+        "200 OK", "200 OK", "200 OK", "404 Not", "200 OK", "200 OK", "304 Not", "206 Par",
+        "206 Par", "405 Met", "200 OK", "100 Con", "200 OK", "200 OK", "301 Mov", "200 OK",
+        "501 Not", "503 Ser", "200 OK", "200 OK", "400 Bad",
     };
     const char *at = expected;
 
@@ -138,6 +139,8 @@ static void test_reference(void **state)
         at++;
     }
     assert_null(strstr(at, "HTTP/1.1 "));
+    assert_non_null(strstr(expected, "\r\nTrailer: X-Made\r\n"));
+    assert_non_null(strstr(expected, "\r\n0\r\nX-Made: 3 pieces\r\n\r\n"));
     assert_null(strstr(expected, "smuggled"));
     assert_null(strstr(expected, "never"));
 }
@@ -184,6 +187,7 @@ static void test_short_first_send(void **state)
 {
     static const char *const requests[] = {
         "GET /p26" HOST "\r\n", "GET /f700" HOST "\r\n", "GET /m9" HOST "\r\n",
+        "GET /m2/" HOST "TE: trailers\r\nConnection: TE\r\n\r\n",
         "GET /f700" HOST "Range: bytes=1-3,10-20,699-\r\n\r\n", "GET /missing" HOST "\r\n",
         "GET /w30 HTTP/1.0\r\n\r\n", "GET /p26 HTTP/1.1\r\n\r\n",
     };

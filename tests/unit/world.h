@@ -27,6 +27,7 @@ static struct {
     char target[WORLD_TEXT_MAX], method[WORLD_TEXT_MAX];
     char query[WORLD_TEXT_MAX], path[WORLD_TEXT_MAX];
     bool json, text, head;
+    enum http_digest digest;
     uint64_t again;
     const struct conn *asker;
     unsigned page; /* the status that the site has a page for */
@@ -121,6 +122,7 @@ static inline int world_find(void *site, const struct http_ask *ask, struct sour
     world.json = ask->json;
     world.text = ask->text;
     world.head = ask->head;
+    world.digest = ask->digest;
     world.again = ask->again;
     world.asker = ask->conn;
     if (err)
