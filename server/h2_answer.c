@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* h2_answer.c - the answer of http_proto becomes HEADERS and DATA.
+/* h2_answer.c - the answer of http_proto becomes HEADERS and DATA, and its trailer HEADERS again.
  *
  * The head is text of our own making, so it is split at its line ends instead of parsed again.  The
  * body is taken when the library makes a frame, straight into the connection's send queue: what is
@@ -55,6 +55,34 @@ static bool is_complete(const struct stream *st)
     return st->chunked ? http_body_done(&st->body) : !st->left;
 }
 
+/* A whole trailer section: one field, which http_proto has written, and an empty line. */
+static bool submit_trailer(struct h2 *h, const struct stream *st, struct slice section)
+{
+    const char *end = section.ptr + section.len - 4, *colon;
+    nghttp2_nv field;
+
+    colon = memchr(section.ptr, ':', section.len);
+    if (!colon || colon + 2 > end || memchr(section.ptr, '\r', section.len) != end)
+        return false;
+    field = (nghttp2_nv){(uint8_t *)(uintptr_t)section.ptr, (uint8_t *)(uintptr_t)colon + 2,
+                         (size_t)(colon - section.ptr), (size_t)(end - colon - 2),
+                         NGHTTP2_NV_FLAG_NONE};
+    return nghttp2_submit_trailer(h->session, st->id, &field, 1) == 0; /* it copies the field */
+}
+
+/* What follows the last chunk; http_proto writes it in one piece.  How many bytes, or -errno. */
+static long take_trailer(struct h2 *h, struct stream *st, const struct segment *seg)
+{
+    struct slice section = {seg->bytes, (size_t)seg->len}, data;
+    long used = http_body_next(&st->body, section.ptr, section.len, &data);
+
+    if (used < 2 || !http_body_done(&st->body))
+        return -EIO;
+    section.len = (size_t)used;
+    st->trails = used > 2;
+    return !st->trails || submit_trailer(h, st, section) ? used : -EIO;
+}
+
 /* Bytes of the body; -EAGAIN: none can be had now, or -EIO. */
 static long fill(struct h2 *h, struct stream *st, struct iovec to, bool alone)
 {
@@ -64,14 +92,22 @@ static long fill(struct h2 *h, struct stream *st, struct iovec to, bool alone)
     while (have < to.iov_len && c->want == CONN_SEND && !is_complete(st)) {
         struct segment seg = conn_out(c).seg[0];
         struct iovec room = {(char *)to.iov_base + have, to.iov_len - have};
-        struct run run = seg.bytes ? take_memory(st, &seg, room)
-                                   : take_file(h, &seg, room, alone && !have);
+        struct run run = {0};
+        long trailer = 0;
 
+        if (st->chunked && http_body_trails(&st->body))
+            trailer = take_trailer(h, st, &seg);
+        else if (seg.bytes)
+            run = take_memory(st, &seg, room);
+        else
+            run = take_file(h, &seg, room, alone && !have);
+        if (trailer < 0)
+            return trailer;
         if (run.n < 0)
             return have ? (long)have : run.n;
         have += (size_t)run.n;
         st->left -= st->chunked ? 0 : (uint64_t)run.n;
-        conn_sent(c, run.used, h2_loop(h)->now_ms);
+        conn_sent(c, run.used + (size_t)trailer, h2_loop(h)->now_ms);
     }
     if (have || is_complete(st))
         return (long)have;
@@ -110,7 +146,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
     }
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
     if (is_complete(st)) {
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        *flags |= NGHTTP2_DATA_FLAG_EOF | (st->trails ? NGHTTP2_DATA_FLAG_NO_END_STREAM : 0);
         h2_stream_over(h, st);
         h2_frames_earn(&h->frames, H2_EARN_ANSWER);
     }

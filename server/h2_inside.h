@@ -49,6 +49,7 @@ struct stream {
     bool head_only;       /* HEAD: its answer has no body */
     bool unread;          /* answered before its body has come */
     bool chunked;         /* how http_proto writes the answer's body */
+    bool trails;          /* a trailer follows the body */
     bool deferred;        /* the body had no byte ready when the library asked */
     struct http_body body;
     uint64_t left;        /* of a body that is not chunked */

@@ -110,6 +110,8 @@ static void put_field(struct asking *a, nghttp2_vec name, nghttp2_vec value)
     PUT_LITERAL(a, ": ");
     put(a, value.base, value.len);
     PUT_LITERAL(a, "\r\n");
+    if (is(name, "te")) /* which HTTP/1.1 names in Connection, too (RFC 9110 10.1.4) */
+        PUT_LITERAL(a, "connection: te\r\n");
 }
 
 static void keep_pseudo(struct asking *a, nghttp2_vec name, nghttp2_rcbuf *value)

@@ -62,6 +62,49 @@ static void made_bodies(void **state)
     end();
 }
 
+static void ask_made(bool te)
+{
+    int32_t id[4];
+
+    client.made = true;
+    client.te = te;
+    id[0] = ask("GET", "/m3/", 0);
+    id[1] = ask("GET", "/m0/", 0);
+    id[2] = ask("HEAD", "/m9/", 0);
+    id[3] = ask("GET", "/m64/", te ? 3000 : 0);
+    run();
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(of(id[i])->announced, te);
+    assert_got(id[0], 200, strlen("piece 3\n") * 3);
+    assert_string_equal(of(id[0])->trailer, te ? "3 pieces" : "");
+    assert_got(id[1], 200, 0);
+    assert_string_equal(of(id[1])->trailer, te ? "0 pieces" : "");
+    assert_got(id[2], 200, 0);
+    assert_string_equal(of(id[2])->trailer, "");
+    assert_got(id[3], 200, 9 * strlen("piece 3\n") + 55 * strlen("piece 33\n"));
+    assert_string_equal(of(id[3])->trailer, te ? "64 pieces" : "");
+}
+
+/* The trailer of a made body, whatever the cuts and windows are: a frame of a few bytes ends in
+ * each place of the last chunk. */
+static void trailers(void **state)
+{
+    static const uint32_t windows[] = {1, 2, 3, 7, 8, 9, 23, 24, 25, 100, 65535};
+    static const size_t sizes[] = {0, 1, 9, 100};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(windows) / sizeof(*windows); i++) {
+        for (unsigned k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+            begin(windows[i], true);
+            cut = w->sip = sizes[k];
+            ask_made(true);
+            ask_made(false);
+            assert_true(conn_idle(w->h.c));
+            end();
+        }
+    }
+}
+
 /* More than are worked on at a time, and each larger than its window. */
 static void a_hundred_at_a_time(void **state)
 {
@@ -197,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cut_and_sipped),
         cmocka_unit_test(made_bodies),
+        cmocka_unit_test(trailers),
         cmocka_unit_test(a_hundred_at_a_time),
         cmocka_unit_test(windows_that_stay_shut_hold_bounded_memory),
         cmocka_unit_test(others_go_on),

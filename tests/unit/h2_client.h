@@ -18,6 +18,8 @@ struct asked {
     uint32_t code;
     size_t len;     /* of the body */
     bool wrong;     /* a byte of it is not fake_byte() */
+    bool announced; /* X-Made, as a trailer */
+    char trailer[24]; /* its value */
     int32_t goes;   /* bytes of a request's body that are still to be sent; -1: they stay away */
 };
 
@@ -28,6 +30,7 @@ static struct client {
     int32_t last;  /* of the last GOAWAY */
     uint32_t code;
     bool made;     /* bodies are not fake_byte()'s */
+    bool te;       /* trailers are accepted */
 } client;
 
 static struct h2_world *w;
@@ -51,6 +54,13 @@ static inline int on_field(nghttp2_session *session, const nghttp2_frame *frame,
     if (name_len == 7 && memcmp(name, ":status", 7) == 0 && value_len == 3)
         of(frame->hd.stream_id)->status = (unsigned)(value[0] * 100 + value[1] * 10 + value[2] -
                                                      111 * '0');
+    if (name_len == 7 && memcmp(name, "trailer", 7) == 0)
+        of(frame->hd.stream_id)->announced = true;
+    if (name_len == 6 && memcmp(name, "x-made", 6) == 0) {
+        must(frame->headers.cat == NGHTTP2_HCAT_HEADERS && value_len < 24);
+        must(frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
+        memcpy(of(frame->hd.stream_id)->trailer, value, value_len);
+    }
     return 0;
 }
 
@@ -138,9 +148,11 @@ static inline int32_t ask(const char *method, const char *path, int32_t body)
 #define FIELD(name, value) {(uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), \
                             strlen(name), strlen(value), 0}
     const nghttp2_nv fields[] = {FIELD(":method", method), FIELD(":scheme", "http"),
-                                 FIELD(":path", path), FIELD(":authority", "a")};
+                                 FIELD(":path", path), FIELD(":authority", "a"),
+                                 FIELD("te", "trailers")};
     nghttp2_data_provider from = {.read_callback = more_body};
-    int32_t id = nghttp2_submit_request(client.session, NULL, fields, 4, body ? &from : NULL, NULL);
+    int32_t id = nghttp2_submit_request(client.session, NULL, fields, client.te ? 5 : 4,
+                                        body ? &from : NULL, NULL);
 
     of(id)->goes = body;
     return id;
