@@ -19,6 +19,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nServer: rung\r\nDate: " + DATE + b"\r\n"
 TEXT = b"Content-Type: text/plain\r\n"
 GOOD = HEAD + TEXT + b"Content-Length: 2\r\n\r\nok"
 CHUNKED = HEAD + TEXT + b"Transfer-Encoding: chunked\r\n\r\n"
+TRAILER = CHUNKED.replace(TEXT, TEXT + b"Trailer: X-T\r\n") + b"2\r\nok\r\n0\r\nX-T: u\r\n\r\n"
 PART = b"--x\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/9\r\n\r\nok\r\n"
 
 
@@ -61,6 +62,11 @@ SLOPPY = [
     ("no last chunk", CHUNKED + b"2\r\nok\r\n"),
     ("no line after the last chunk", CHUNKED + b"2\r\nok\r\n0\r\n"),
     ("bare LF in chunks", CHUNKED + b"2\nok\r\n0\r\n\r\n"),
+    ("trailer that was not announced", TRAILER.replace(b"Trailer: X-T\r\n", b"")),
+    ("another trailer than announced", TRAILER.replace(b"Trailer: X-T", b"Trailer: X-U")),
+    ("no trailer", TRAILER.replace(b"X-T: u\r\n", b"")), ("two trailers", TRAILER.replace(b"X-T: u", b"X-T: u\r\nX-U: u")),
+    ("trailer twice", TRAILER.replace(b"X-T: u", b"X-T: u\r\nX-T: u")),
+    ("trailer without chunks", GOOD.replace(TEXT, TEXT + b"Trailer: X-T\r\n")),
     ("405 without Allow", GOOD.replace(b"200 OK", b"405 No")),
     ("301 elsewhere", GOOD.replace(b"200 OK", b"301 Moved").replace(TEXT,
         TEXT + b"Location: //evil\r\n")),
@@ -72,7 +78,7 @@ SLOPPY = [
 
 
 def test_a_good_one_is_taken():
-    with Said(GOOD + CHUNKED + b"2\r\nok\r\n0\r\nX-T: u\r\n\r\n") as wire:
+    with Said(GOOD + TRAILER) as wire:
         assert wire.reply().body == b"ok"
         reply = wire.reply()
         assert reply.body == b"ok" and reply.trailers == {"x-t": "u"}

@@ -92,6 +92,7 @@ def check_head(reply, method, minor):
         require(f["transfer-encoding"] == "chunked", "Transfer-Encoding:", f)
         require(minor == 1, "chunked answer to HTTP/1.0 (RFC 9112 6.1)")
         require(status not in (204, 304), "chunked without a body")
+    require("trailer" not in f or "content-length" not in f and minor == 1, "a trailer without chunks:", f)
     if "last-modified" in f:
         require(date_seconds(f["last-modified"]) <= time.time() + 90, "Last-Modified in the future")
     if "etag" in f:
@@ -114,6 +115,12 @@ def check_status(reply):
         require(multi != ("content-range" in f), "206 with", f)
     else:
         require("content-range" not in f, "Content-Range with", status)
+
+
+def check_trailers(reply):
+    """Those that the head has announced, and no others (RFC 9110 6.6.2)."""
+    announced = {name.strip().lower() for name in reply.fields.get("trailer", "").split(",") if name.strip()}
+    require(set(reply.trailers) == announced, "trailers:", reply.trailers, "announced:", announced)
 
 
 class Wire:
@@ -261,6 +268,7 @@ class Wire:
         reply.chunks = [len(part) for part in parts]
         reply.body = b"".join(parts)
         reply.trailers = parse_fields(self.lines())
+        check_trailers(reply)
 
     def end(self):
         """The server closes in an orderly way, without sending anything more."""

@@ -13,7 +13,7 @@ import h2.events
 import h2.settings
 import hpack
 
-from .client import PATIENCE, Reply, check_head, require
+from .client import PATIENCE, Reply, check_head, check_trailers, require
 from .secured import Secured, anyone
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -140,13 +140,16 @@ class Client:
             self.order.append((event.stream_id, len(event.data)))
             if self.reads and event.flow_controlled_length:
                 self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        elif isinstance(event, h2.events.TrailersReceived):
+            self.replies[event.stream_id].trailers = dict(event.headers)
+            require(len(event.headers) == len(dict(event.headers)), "trailer given twice:", event.headers)
         elif isinstance(event, h2.events.StreamEnded):
             self.end(event.stream_id)
         elif isinstance(event, h2.events.StreamReset):
             self.resets[event.stream_id] = int(event.error_code)
         elif isinstance(event, h2.events.PingAckReceived):
             self.acks += 1
-        require(not isinstance(event, (h2.events.TrailersReceived, h2.events.PushedStreamReceived)), "unwanted", event)
+        require(not isinstance(event, h2.events.PushedStreamReceived), "unwanted", event)
 
     def head(self, event):
         before = self.replies.get(event.stream_id)
@@ -164,6 +167,8 @@ class Client:
         reply = self.replies[stream]
         if reply.get("content-length") and self.methods[stream] != "HEAD" and reply.status != 304:
             require(len(reply.body) == reply.length, "length", len(reply.body))
+        if self.methods[stream] != "HEAD":
+            check_trailers(reply)
         self.complete.append(stream)
 
     def reply(self, stream):
