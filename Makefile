@@ -117,11 +117,11 @@ MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # Each base/coro_MACHINE.c is for one machine.
 OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c) \
     $(addprefix server/,$(if $(PROBES),probe_absent.c,probe.c) $(if $(QR),qr_absent.c,qr.c) $(if $(ARCHIVE),pack_absent.c,pack.c) \
-    $(if $(MARKDOWN),markdown_absent.c,markdown.c) $(if $(TLS),tls_absent.c,tls_openssl.c tls_store.c tls_set.c tls_self.c tls_ocsp.c) \
+    $(if $(MARKDOWN),markdown_absent.c,markdown.c) $(if $(TLS),tls_absent.c digest_absent.c,digest.c tls_openssl.c tls_store.c tls_set.c tls_self.c tls_ocsp.c) \
     $(if $(H2),h2_absent.c,h2.c h2_request.c h2_answer.c h2_stream.c))
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
-UNIT_SRC := $(filter-out $(if $(H2),,%/h2.c %/h2_time.c) $(if $(ARCHIVE),,%/pack.c),$(call programs,tests/unit,^int main\b))
+UNIT_SRC := $(filter-out $(if $(H2),,%/h2.c %/h2_time.c) $(if $(ARCHIVE),,%/pack.c %/archive_digest.c) $(if $(TLS),,%/digest.c),$(call programs,tests/unit,^int main\b))
 SIM_SRC := $(call programs,tests/sim,^int main\b)
 FUZZ_SRC := $(filter-out %/main.c $(if $(H2),,%/h2.c),$(call programs,tests/fuzz,^int LLVMFuzzerTestOneInput\b))
 # A file without an entry point is shared by the programs in its folder.

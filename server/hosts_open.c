@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../base/toml.h"
+#include "digest.h"
 #include "hosts.h"
 #include "pack.h"
 
@@ -47,6 +48,8 @@ static int check_options(const struct serve_options *opt, const char *only)
                   "was built without it, libarchive-dev and zlib1g-dev, and build it again");
         return EXIT_MISSING;
     }
+    if (opt->archive)
+        digest_prepare();
     return EXIT_DONE;
 }
 

@@ -284,8 +284,7 @@ static int find_archive(struct site *site, const struct http_ask *ask, struct so
         free(s);
         return err;
     }
-    s->source.type = site_archive_type(s->archive);
-    s->source.save_as = site_archive_name(s->archive);
+    site_archive_tell(s->archive, &s->source);
     *source = &s->source;
     return 0;
 }

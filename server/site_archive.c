@@ -11,6 +11,9 @@
  * folder is left out, because it may lead back to a folder above.  Folders with an index are walked
  * like others.
  *
+ * A client that takes trailers gets a digest of the archive behind it.  The thread that writes the
+ * archive computes it; for other clients nothing is computed.
+ *
  * The size of a file is written before its bytes.  So the archive of a file that becomes shorter
  * while it is read cannot be finished, and its answer is cut off; of one that becomes longer, the
  * first bytes are sent.
@@ -24,6 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../core/types.h"
+#include "digest.h"
 #include "pack.h"
 #include "site_archive.h"
 
@@ -58,6 +62,8 @@ struct site_archive {
     struct site *site;
     enum pack_form form;
     struct pack *pack;
+    enum http_digest kind; /* of the digest that follows; DIGEST_NONE: none does */
+    struct digest *digest; /* of what was written; NULL: none is needed */
     int place;      /* see archive_place() */
     int client;     /* its socket, or -1 */
     bool helped, offered, ended;
@@ -73,6 +79,7 @@ struct site_archive {
     char path[TREE_PATH_BYTES]; /* of the thing that is looked at; begins with '/' */
     char top[NAME_BYTES_MAX + 1];  /* what names in the archive begin with */
     char save_as[NAME_BYTES_MAX + 1 + SUFFIX_BYTES_MAX];
+    char digested[DIGEST_TEXT_BYTES];
     char name[NAME_BYTES_MAX + TREE_PATH_BYTES]; /* in the archive */
     char bytes[READ_BYTES];
 };
@@ -128,7 +135,7 @@ static int keep(void *arg, const void *bytes, size_t n)
     }
     memcpy(a->out + a->len, bytes, n);
     a->len += n;
-    return 0;
+    return !a->digest || digest_add(a->digest, bytes, n) ? 0 : -EIO;
 }
 
 /* One more entry of a zip. */
@@ -213,11 +220,14 @@ static int enter(struct site_archive *a)
 
 static int leave(struct site_archive *a)
 {
+    int err;
+
     end_level(a);
     if (a->depth)
         return 0;
     a->ended = true;
-    return pack_finish(a->pack);
+    err = pack_finish(a->pack);
+    return err || !a->digest || digest_end(a->digest, a->digested) ? err : -EIO;
 }
 
 static int open_file(struct site_archive *a)
@@ -326,7 +336,7 @@ static void set_names(struct site_archive *a, struct slice path)
     memcpy(a->path, path.ptr, end);
 }
 
-static int begin(struct site_archive *a)
+static int begin(struct site_archive *a, bool head)
 {
     int err;
 
@@ -334,6 +344,10 @@ static int begin(struct site_archive *a)
     if (a->place < 0)
         return a->place;
     err = charge_more(a, sizeof(*a) + PACK_BYTES);
+    if (!err && a->kind && !head) {
+        a->digest = digest_open(a->kind);
+        err = a->digest ? 0 : -ENOMEM;
+    }
     if (!err)
         err = pack_open(&a->pack, a->form, (struct pack_sink){keep, a});
     if (err == -ENOMEM)
@@ -357,9 +371,10 @@ int site_archive_open(struct site *site, const struct http_ask *ask, struct site
         return -ENOMEM;
     a->site = site;
     a->form = form_of(ask->query);
+    a->kind = digest_can(ask->digest) ? ask->digest : DIGEST_NONE;
     a->client = a->file = -1;
     set_names(a, ask->path);
-    err = begin(a);
+    err = begin(a, ask->head);
     if (err)
         site_archive_close(a);
     else
@@ -376,6 +391,7 @@ void site_archive_close(struct site_archive *a)
     while (a->depth)
         end_level(a);
     pack_close(a->pack);
+    digest_close(a->digest);
     charge_back(a->site, a->charged);
     archive_place_back(a->site, a->place);
     free(a->out);
@@ -384,14 +400,12 @@ void site_archive_close(struct site_archive *a)
 
 /* --- For the code that sends it --------------------------------------------------------------- */
 
-const char *site_archive_type(const struct site_archive *a)
+void site_archive_tell(const struct site_archive *a, struct source *source)
 {
-    return forms[a->form].type;
-}
-
-const char *site_archive_name(const struct site_archive *a)
-{
-    return a->save_as;
+    source->type = forms[a->form].type;
+    source->save_as = a->save_as;
+    source->trailer = a->kind ? "Repr-Digest" : NULL;
+    source->trailer_value = a->digested;
 }
 
 void site_archive_client(struct site_archive *a, int fd)

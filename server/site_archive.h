@@ -13,9 +13,9 @@ bool site_archive_asked(const struct site *site, const struct http_ask *ask);
 /* Begins it.  0, or -errno as site_find() has it.  May wait for the disk. */
 int site_archive_open(struct site *site, const struct http_ask *ask, struct site_archive **archive);
 void site_archive_close(struct site_archive *a); /* NULL is fine */
-const char *site_archive_type(const struct site_archive *a); /* Content-Type */
-/* The name for the file that a client saves; lives as long as the archive. */
-const char *site_archive_name(const struct site_archive *a);
+/* Sets what a source says of the archive: its type, the name for the file that a client saves, and
+ * its trailer, if that was asked for.  All of it lives as long as the archive. */
+void site_archive_tell(const struct site_archive *a, struct source *source);
 
 /* As site_listing_...() in inside.h. */
 void site_archive_client(struct site_archive *a, int fd);

@@ -210,7 +210,8 @@ static void test_failed(void **state)
     fake_close(fake);
 }
 
-/* Requests and answers cut at every byte; the bytes of the trailer count as body. */
+/* Requests and answers cut at every byte. */
+/* shows H04 */
 static void test_cut_at_every_byte(void **state)
 {
     static const char request[] = "GET /m3/" HOST TE "\r\nHEAD /m2/" HOST TE "\r\nGET /m0/" HOST TE
@@ -242,6 +243,7 @@ static void test_cut_at_every_byte(void **state)
     free(whole);
 }
 
+/* The bytes of the trailer count as body. */
 static void test_counted(void **state)
 {
     const char *out = answer("GET /m1/" HOST, TE), *body = strstr(out, "\r\n\r\n") + 4;
