@@ -240,7 +240,8 @@ def targets():
 
 
 def fuzzed(layer, seconds, alone, clang):
-    """Each target: our own driver replays the corpus and mutates it blindly, libFuzzer then looks for more."""
+    """Each target: our own driver replays the corpus and mutates it blindly, libFuzzer then looks for more.  libFuzzer's status
+    after a crash would be 77, which here means skipped."""
     def one(name):
         work = f"{layer.build}/fuzz/found/{name}"
         os.makedirs(work, exist_ok=True)
@@ -251,7 +252,7 @@ def fuzzed(layer, seconds, alone, clang):
                      [f"{layer.build}/asan/tests/fuzz/{name}", f"-max_total_time={alone}", *given, *corpus], 300)
         if clang:
             layer.single(f"{name}: libFuzzer for {seconds} s",
-                         [f"{layer.build}/fuzz/tests/fuzz/{name}", f"-max_total_time={seconds}", "-timeout=25",
+                         [f"{layer.build}/fuzz/tests/fuzz/{name}", f"-max_total_time={seconds}", "-timeout=25", "-error_exitcode=1",
                           "-rss_limit_mb=1024", "-print_final_stats=1", *given, work, *corpus], seconds + 120)
     layer.make("fuzz-programs", MODE="asan")
     with ThreadPoolExecutor(CPUS) as pool:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """run.py counts what happened: a failure may be called unsteady only if other tests ran at the same time."""
 import os
+import shutil
+import subprocess
 import time
 from types import SimpleNamespace
 
 import guests
+import layers as plans
 import pytest
 import run
 from layer import SHOWN_LINES, Layer, seats, side_by_side
@@ -128,3 +131,18 @@ def test_a_layer_that_dies_or_leaves_a_process_has_failed(layers, monkeypatch):
     found = layers(dead=seats(1, lambda _: os._exit(3)), left=seats(1, left))
     assert found["dead"].failed == ["its process has died: status 3"]
     assert found["left"].failed == ["left running: sleep 1000"] and found["left"].passed == ["started"]
+
+
+@pytest.mark.skipif(not shutil.which("clang"), reason="clang is not installed")
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_crash_under_a_fuzzer_has_failed(layers, tmp_path, monkeypatch, crashes):
+    """The target ends at the first input, or never."""
+    for folder in ("asan", "fuzz"):
+        os.makedirs(tmp_path / folder / "tests/fuzz")
+    (tmp_path / "asan/tests/fuzz/target").symlink_to("/bin/true")
+    (tmp_path / "target.c").write_text(f"int LLVMFuzzerTestOneInput(void) {{ if ({int(crashes)}) __builtin_trap(); return 0; }}\n")
+    subprocess.run(["clang", "-fsanitize=fuzzer", "-o", tmp_path / "fuzz/tests/fuzz/target", tmp_path / "target.c"], check=True)
+    monkeypatch.setattr(plans, "targets", lambda: ["target"])
+    monkeypatch.setattr(Layer, "make", lambda *_, **__: True)
+    found = layers(fuzz=lambda layer: plans.fuzzed(layer, 1, 1, clang=True))["fuzz"]
+    assert (len(found.passed), len(found.failed), len(found.skipped)) == ((1, 1, 0) if crashes else (2, 0, 0))
