@@ -166,9 +166,9 @@ static inline int fake_find(void *site, const struct http_ask *ask, struct sourc
     if (name.len && name.ptr[0] == '/') {
         name.ptr++;
         name.len--;
+        if (name.len > 1 && name.ptr[0] == 'm' && name.ptr[name.len - 1] == '/')
+            name.len--;
     }
-    if (name.len > 1 && name.ptr[0] == 'm' && name.ptr[name.len - 1] == '/')
-        name.len--;
     n = fake_number(name);
     if (f->job) {
         f->job = NULL;

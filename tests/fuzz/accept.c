@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* accept.c - fuzz Accept-Encoding and Accept: the same bytes as the value of both, and as the
- * query.
+/* accept.c - fuzz Accept-Encoding, Accept, TE and Want-Repr-Digest: the same bytes as the value of
+ * all, and as the query.
  *
  * Two fields of a list are one field with a comma between them (RFC 9110 5.3), unless a quoted
  * string runs across.
  */
+#include <strings.h>
 #include "../../core/http_inside.h"
 #include "fuzz.h"
 
@@ -41,6 +42,45 @@ static void check_split(const struct http_head *whole, enum http_field_id id)
     promise(memcmp(q, p, sizeof(q)) == 0);
 }
 
+/* The digest for a client with that TE and those wishes. */
+static enum http_digest digest(struct slice te, struct slice wish)
+{
+    static const struct slice root = {"/", 1}, connection = {"TE", 2};
+    struct http_head head = {.minor = 1, .path = root};
+    struct http_ask ask;
+    char path[PATH_BYTES_MAX];
+
+    set(&head, FIELD_TE, te);
+    set(&head, FIELD_CONNECTION, connection);
+    if (wish.ptr)
+        set(&head, FIELD_WANT_REPR_DIGEST, wish);
+    promise(http_ask_set(&ask, path, &head) == 0);
+    promise(ask.digest < DIGESTS);
+    return ask.digest;
+}
+
+static bool says(struct slice value, const char *word)
+{
+    size_t n = strlen(word), i;
+
+    for (i = 0; i + n <= value.len; i++)
+        if (strncasecmp(value.ptr + i, word, n) == 0)
+            return true;
+    return false;
+}
+
+/* A client that does not say it takes trailers gets no digest, and another only one that it
+ * names. */
+static void check_digest(struct slice value)
+{
+    static const struct slice trailers = {"trailers", 8}, none = {NULL, 0};
+    enum http_digest wanted = digest(trailers, value);
+
+    promise(!digest(value, none) || says(value, "trailers"));
+    promise(wanted != DIGEST_SHA256 || memmem(value.ptr, value.len, "sha-256=", 8));
+    promise(wanted != DIGEST_SHA512 || memmem(value.ptr, value.len, "sha-512=", 8));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     struct slice value = {(const char *)data, n};
@@ -57,5 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     promise(!(ask.json && ask.text));
     check_split(&head, FIELD_ACCEPT_ENCODING);
     check_split(&head, FIELD_ACCEPT);
+    if (n)
+        check_digest(value);
     return 0;
 }
