@@ -209,7 +209,8 @@ struct http_host {
     int (*find)(void *ctx, const struct http_ask *ask, struct source **source);
 
     /* Whether a request is answered for which find() is not called: OPTIONS, a method that is not
-     * served, a path that is none.  If not, its answer is 429.  NULL: all are. */
+     * served, a path that is none, a body that is too large.  head NULL: it could not be read.  If
+     * not, its answer is 429.  NULL: all are. */
     bool (*admit)(void *ctx, const struct conn *conn, const struct http_head *head);
 
     /* Finds the site's own page for an error status (404.html), or -ENOENT.  -EINPROGRESS as above;

@@ -181,6 +181,15 @@ static inline unsigned answer_aim(const struct conn *c, const struct http_head *
 
     return host->aim ? host->aim(host->conn.ctx, c, head) : 0;
 }
+/* The status of an answer that is given without find(): this one, or 429.  head NULL: it could not
+ * be read. */
+static inline unsigned answer_admit(const struct conn *c, const struct http_head *head,
+                                    unsigned status)
+{
+    const struct http_host *host = http_host_of(c);
+
+    return host->admit && !host->admit(host->conn.ctx, c, head) ? 429 : status;
+}
 /* The last piece of the answer is queued. */
 void answer_end(struct answer *a, void *note);
 /* Sends a piece of a source as the body, and takes over the reference.  Includes answer_note() and

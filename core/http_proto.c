@@ -36,6 +36,7 @@ static void take_promise(struct conn *c, const struct http_head *head)
 static int refuse(struct conn *c, struct http_head *head, unsigned status)
 {
     head_forget(head);
+    status = answer_admit(c, NULL, status);
     return http_reply_status(c, head, status, false);
 }
 
@@ -76,7 +77,8 @@ static void enter_body(struct conn *c, const char *bytes, size_t n)
 /* A body that cannot be followed to its end: where the next request begins is not known. */
 static int refuse_body(struct conn *c, unsigned status)
 {
-    int err = http_reply_status(c, kept_head(c), status, false);
+    struct http_head *head = kept_head(c);
+    int err = http_reply_status(c, head, answer_admit(c, head, status), false);
 
     if (!err)
         leave_body(c);
@@ -222,7 +224,7 @@ static long input(struct conn *c, const char *bytes, size_t n)
     }
     status = refusal(c, head);
     if (status) {
-        err = http_reply_status(c, head, status, false);
+        err = http_reply_status(c, head, answer_admit(c, head, status), false);
         return err ? err : used;
     }
     say_continue(c, head);

@@ -361,14 +361,6 @@ int http_reply_ask(struct conn *c, const struct http_head *head, const struct ht
     return err ? http_status_write(&f.a, http_status_of_error(err)) : reply_found(&f, ask);
 }
 
-/* Whether the host answers a request for which it is not asked to find anything. */
-static bool is_admitted(struct conn *c, const struct http_head *head)
-{
-    const struct http_host *host = http_host_of(c);
-
-    return !host->admit || host->admit(host->conn.ctx, c, head);
-}
-
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
 {
     struct answer a = {.c = c, .head = head, .keep_alive = keep_alive};
@@ -389,8 +381,7 @@ int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
     refused = answer_aim(c, head);
     if (refused)
         status = refused;
-    if (!is_admitted(c, head))
-        status = 429;
+    status = answer_admit(c, head, status);
     if (status)
         return http_status_write(&a, status);
     http_status_options(&a);

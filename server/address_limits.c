@@ -199,9 +199,11 @@ bool limits_admit(void *loop, const struct conn *c, const struct http_head *head
         return true;
     if (word) {
         taken = rate_take(&srv->limits->rate, &place_of(srv->limits, word)->full_ns, now_ns);
-    } else {
+    } else if (head) {
         client_address(srv->clients, fd, head, &a);
         taken = take_by_address(srv->limits, &a, now_ns);
+    } else {
+        taken = true; /* it names none of its connection's clients */
     }
     if (!taken)
         stats_add(srv->stats, STAT_LIMITED_REQUESTS, 1);

@@ -62,8 +62,8 @@ const struct conn_proto *limits_protocol(const struct limits *limits, int fd,
 bool limits_requests(const struct limits *limits);
 /* What Retry-After says. */
 uint32_t limits_retry_s(const struct limits *limits);
-/* During find() of a request, and as http_host.admit: whether its client may have an answer, which
- * counts. */
+/* During find() of a request, and as http_host.admit, which may have no head: whether its client
+ * may have an answer, which counts. */
 bool limits_admit(void *loop, const struct conn *c, const struct http_head *head);
 /* A stream of HTTP/2 ends before its request was looked at: it counts all the same. */
 void limits_spend(struct loop *l, const struct conn *c);

@@ -210,15 +210,17 @@ static int host_find_health(void *site, const struct http_ask *ask, struct sourc
     return find_health(l, ask, source);
 }
 
-/* --limit-requests: everything is asked of the client's bucket first. */
+/* --limit-requests: everything is asked of the client's bucket first.  The host is chosen before
+ * that, because a refusal has its page; a request that is misdirected counts, too. */
 static int host_find_limited(void *site, const struct http_ask *ask, struct source **source)
 {
     struct loop *l = site;
+    bool misdirected = l->aim && aim(l, ask->conn, ask->from);
 
-    if (l->aim && aim(l, ask->conn, ask->from))
-        return -EHOSTUNREACH;
     if (!limits_admit(l, ask->conn, ask->from))
         return -EDQUOT;
+    if (misdirected)
+        return -EHOSTUNREACH;
     return l->worker->server->health ? find_health(l, ask, source) : find_either(l, ask, source);
 }
 

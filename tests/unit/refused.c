@@ -13,14 +13,14 @@
 
 static struct fake *fake;
 static struct drive drive;
-static unsigned left, asked;
+static unsigned left, asked, unread; /* unread: admit() was asked about what is no request */
 
 static bool admit(void *site, const struct conn *conn, const struct http_head *head)
 {
     (void)site;
     (void)conn;
-    (void)head;
     asked++;
+    unread += !head;
     return left && left--;
 }
 
@@ -29,7 +29,7 @@ static int setup(void **state)
     (void)state;
     fake = world_open();
     fake->host.retry_s = 70;
-    left = asked = 0;
+    left = asked = unread = 0;
     drive_open(&drive, fake);
     return 0;
 }
@@ -89,6 +89,42 @@ static void test_what_is_admitted(void **state)
     assert_memory_equal(drive.out, "HTTP/1.1 200", 12);
 }
 
+/* ... and for what ends the connection, too: a body that is refused, and what is no request. */
+static void test_what_is_admitted_last(void **state)
+{
+    static const struct {
+        const char *request, *status;
+        bool unread;
+    } rows[] = {
+        {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9999999999\r\n\r\n", "HTTP/1.1 413", false},
+        {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n",
+         "HTTP/1.1 405", false},
+        {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n",
+         "HTTP/1.1 413", false},
+        {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n", "HTTP/1.1 400",
+         false},
+        {"nonsense\r\n\r\n", "HTTP/1.1 400", true},
+        {"GET / HTTP/9.0\r\n\r\n", "HTTP/1.1 505", true}};
+    enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+    (void)state;
+    fake->host.admit = admit;
+    for (unsigned i = 0; i < 2 * ROWS; i++) {
+        bool admitted = i >= ROWS;
+
+        left = admitted;
+        asked = unread = 0;
+        drive_close(&drive);
+        drive_open(&drive, fake);
+        drive_text(&drive, rows[i % ROWS].request);
+        if (strncmp(drive.out, admitted ? rows[i % ROWS].status : STATUS, 12) != 0)
+            fail_msg("%s: %s", rows[i % ROWS].request, drive.out);
+        assert_int_equal(asked, 1);
+        assert_int_equal(unread, rows[i % ROWS].unread);
+        assert_true(says("\r\nConnection: close\r\n"));
+    }
+}
+
 /* Whatever the first request is, and however it is cut: one answer, and the end. */
 static void test_a_connection(void **state)
 {
@@ -136,6 +172,7 @@ static void test_silence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(test_of_the_host), TEST(test_what_is_admitted),
+                                       TEST(test_what_is_admitted_last),
                                        TEST(test_a_connection), TEST(test_silence)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,6 +76,28 @@ def test_every_request_counts(start, standard, target, method, status):
         assert [wire.ask(target, method).status for _ in range(4)] == [status] * 3 + [429]
 
 
+LONG_BODY = ["Content-Length: 2000000"]
+ENDING = [(request("/hello.txt", "POST", LONG_BODY), 413), (request("/hello.txt", "POST", ["Expect: 100-continue", "Content-Length: 5"]), 405),
+          (request("/hello.txt", "POST", ["Transfer-Encoding: chunked"], b"1e8480\r\nx"), 413),
+          (request("/hello.txt", "POST", ["Transfer-Encoding: chunked"], b"no\r\n"), 400),
+          (b"nonsense\r\n\r\n", 400), (request("/" + "a" * 9000), 414), (request("/hello.txt", fields=["X: " + "y" * 17000]), 431)]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("sent, status", ENDING)
+def test_every_refusal_counts(start, standard, sent, status):
+    """Those too that end their connection."""
+    server, got = start(standard, "--limit-requests", "1/h:3"), []
+    for _ in range(5):
+        with server.wire() as wire:
+            wire.send(sent)
+            reply = wire.reply()
+            assert reply.closes
+            got.append(reply.status)
+    assert got == [status] * 3 + [429] * 2
+    assert server.ask("/hello.txt").status == 429
+
+
 @pytest.mark.core
 def test_an_answer_that_is_made_elsewhere_counts_once(start, standard, tmp_path):
     """A helper thread lists the folder and checks the password, so the host is asked again for the same request."""
@@ -155,6 +177,21 @@ def test_streams(start, standard):
         assert one.reply(one.ask("/none")).status == 429 and not one.goaways
     with h2.Client(server, secured=False) as two:
         assert two.reply(two.ask()).status == 429
+
+
+REFUSED = [({"path": "/hello.txt", "method": "POST", "fields": [("content-length", "2000000")], "ends": False}, 413),
+           ({"path": "/hello.txt", "method": "POST", "fields": [("expect", "100-continue"), ("content-length", "5")], "ends": False}, 405),
+           ({"path": "/" + "a" * 9000}, 414), ({"path": "/hello.txt", "fields": [("x", "y" * 17000)]}, 431), ({"path": "/%00"}, 400)]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("asked, status", REFUSED)
+def test_streams_that_are_refused_count(start, standard, asked, status):
+    """Whatever is wrong with the request: its connection goes on, so it could be sent without end."""
+    server = start(standard, "--limit-requests", "1/h:5")
+    with h2.Client(server) as client:
+        assert [client.get(**asked).status for _ in range(8)] == [status] * 5 + [429] * 3
+        assert client.get("/hello.txt").status == 429
 
 
 @pytest.mark.core
