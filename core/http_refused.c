@@ -23,6 +23,7 @@ static long input(struct conn *c, const char *bytes, size_t n)
     if (used < 0)
         head_forget(head);
     a.head = head;
+    (void)answer_aim(c, head);
     return http_status_write(&a, 429) ? -EINPROGRESS : (long)n;
 }
 

@@ -27,6 +27,7 @@ static long input(struct conn *c, const char *bytes, size_t n)
     if (used > 0) {
         host = http_field(head, FIELD_HOST);
         if (host.len && host.len <= AUTHORITY_BYTES_MAX) {
+            (void)answer_aim(c, head); /* whose fields the redirect has */
             http_status_secure(&a, host);
             return used;
         }

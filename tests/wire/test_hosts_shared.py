@@ -1,9 +1,40 @@
 # SPDX-License-Identifier: MIT
-"""What all hosts of a server share: limits for each address."""
+"""What all hosts of a server share: limits for each address, the port."""
 import pytest
+from lib.client import Wire
+from lib.trees import write
 
-from test_hosts import ask, connect, file, hosts, make, places  # noqa: F401
+from test_hosts import NAMES, ask, connect, file, hosts, make, places, secure  # noqa: F401
 from test_hosts import pytestmark  # noqa: F401
+
+
+@pytest.mark.capacity(4)
+# shows U60
+def test_page_of_a_connection_too_many(hosts, places):
+    """Its only answer has the page and the fields of the host that it names, whichever one was asked last."""
+    for letter, place in places.items():
+        write(f"{place}/429.html", f"too many at {letter}\n".encode())
+    server = hosts({"b": "security-headers = true"}, top="limit-connections = 1\nidle-timeout = \"10m\"")
+    with server.wire() as one:
+        for last in "bca":
+            assert ask(one, NAMES[last][0]).status == 200
+            for letter in "abc":
+                with server.wire() as more:
+                    reply = ask(more, NAMES[letter][0])
+                    assert reply.status == 429 and reply.body == f"too many at {letter}\n".encode()
+                    assert bool(reply.get("x-frame-options")) == (letter == "b")
+
+
+def test_redirect_to_https(secure):
+    """Plain HTTP, where TLS is spoken: the redirect has the fields of the host that it names, whichever one was asked last."""
+    for last in "abc":
+        with connect(secure, NAMES[last][0]) as wire:
+            assert ask(wire, NAMES[last][0]).status == 200
+        for letter in "abc":
+            with Wire(secure.address, secured=False) as wire:
+                reply = ask(wire, NAMES[letter][0])
+                assert reply.status == 308 and reply["location"] == f"https://{NAMES[letter][0]}/f.txt"
+                assert bool(reply.get("x-frame-options")) == (letter in "ac"), (last, letter)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST"])
