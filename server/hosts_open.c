@@ -69,6 +69,7 @@ static int open_site(struct hosted *h, const struct serve_options *process)
     const char *folder = h->what.folder;
     const struct site_options site = {.root = folder, .rules = rules_of(h->opt, h->what.file),
                                       .readme = h->opt->readme, .compress = h->opt->compress,
+                                      .moves = h->route.moves,
                                       .all = process->user != NULL};
     const char *why = "open folder";
     int err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&h->site, &site, &why);

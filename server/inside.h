@@ -31,6 +31,7 @@ struct site_options {
     bool all;         /* root serves what others may not read, too */
     bool readme;      /* below listings */
     bool compress;    /* make codings of text in memory: see cache.h */
+    const struct moves *moves; /* redirects: see site_moves(); NULL: there are none */
 };
 /* On failure *why says what was being done ("open folder"). */
 int site_open(struct site **site, const struct site_options *opt, const char **why);

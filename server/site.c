@@ -72,6 +72,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     s->world = geteuid() == 0 && !opt->all;
     s->readme = opt->readme;
     s->compress = opt->compress && compress_makes_any();
+    s->moves = opt->moves;
     s->root_fd = -1;
     err = root_open(s, opt, why);
     if (err)

@@ -7,9 +7,9 @@
  * thread of a loop makes listings, too.
  *
  * An archive has what a visitor could ask for: hidden names are left out, and so is everything that
- * may not be read or is neither file nor folder.  A link to a file becomes that file.  A link to a
- * folder is left out, because it may lead back to a folder above.  Folders with an index are walked
- * like others.
+ * may not be read, is redirected (site_moves()) or is neither file nor folder.  A link to a file
+ * becomes that file.  A link to a folder is left out, because it may lead back to a folder above.
+ * Folders with an index are walked like others.
  *
  * A client that takes trailers gets a digest of the archive behind it.  The thread that writes the
  * archive computes it; for other clients nothing is computed.
@@ -253,6 +253,18 @@ static bool is_left_out(int err)
     return err == -ENOENT || err == -EACCES || err == -EISDIR || err == -ENAMETOOLONG;
 }
 
+/* Whether visitors get a redirect in place of the thing at a->path. */
+static bool is_moved(struct site_archive *a, bool folder)
+{
+    size_t len = strlen(a->path);
+    bool moved;
+
+    a->path[len] = '/';
+    moved = site_moves(a->site, (struct slice){a->path, len + folder});
+    a->path[len] = '\0';
+    return moved;
+}
+
 /* The thing of that name in the innermost folder. */
 static int take(struct site_archive *a, const char *text)
 {
@@ -267,6 +279,8 @@ static int take(struct site_archive *a, const char *text)
     if (fstatat(level->fd, text, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
         return is_left_out(-errno) ? 0 : -errno;
     memcpy(a->path + level->path_len, text, name.len + 1);
+    if (is_moved(a, S_ISDIR(st.st_mode)))
+        return 0;
     if (S_ISDIR(st.st_mode))
         err = enter(a);
     else

@@ -16,6 +16,7 @@
 #include <time.h>
 #include "../core/folder.h"
 #include "inside.h"
+#include "rules.h"
 
 enum {
     /* Memory of all sorted listings and archives that are being made or sent, in all processes:
@@ -74,6 +75,7 @@ struct site {
     bool compress; /* text is compressed where answers are kept */
     bool counts_links; /* the file system counts the root's links: some FUSE servers do not */
     bool world; /* files that others may not read are refused, though this process may read them */
+    const struct moves *moves; /* see site_moves() */
     struct site_shared *shared;
     pid_t opener;                  /* the process that opened it */
     _Atomic uint64_t *claim;       /* this process's (if not the opener), or an ancestor's */
@@ -109,6 +111,15 @@ static inline bool site_is_exact(const struct site *site)
 static inline size_t site_compress_max(const struct site *site)
 {
     return atomic_load_explicit(&site->compress_max, memory_order_relaxed);
+}
+
+/* Whether a redirect answers requests for that path, so that visitors cannot have what is there.
+ * For a folder, whose path ends with a slash: whether one answers for everything below it. */
+static inline bool site_moves(const struct site *site, struct slice path)
+{
+    const struct move *to = site->moves ? moves_find(site->moves, path) : NULL;
+
+    return to && (to->rest || path.ptr[path.len - 1] != '/');
 }
 
 /* Files of up to body_max bytes are kept from now on. */

@@ -41,12 +41,15 @@ static char *read_all(int fd, const struct stat *st, size_t *len)
 static int open_one(struct site *site, struct slice folder, struct stat *st, bool *markdown)
 {
     char path[PATH_BYTES_MAX + NAME_BYTES_MAX];
+    int len;
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         int fd;
 
-        snprintf(path, sizeof(path), "%.*s%s", (int)folder.len - 1, folder.ptr + 1, names[i]);
-        fd = site_open_file(site, path, st);
+        len = snprintf(path, sizeof(path), "%.*s%s", (int)folder.len, folder.ptr, names[i]);
+        if (site_moves(site, (struct slice){path, (size_t)len}))
+            continue;
+        fd = site_open_file(site, path + 1, st);
         *markdown = i == 0;
         if (fd >= 0)
             return fd;

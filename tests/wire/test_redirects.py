@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Redirects that an option names."""
+import io
+import os
+import tarfile
+import zipfile
+
 import pytest
 from lib.client import request
 from lib.trees import write
@@ -79,3 +84,32 @@ def test_pipelined(server):
         wire.send(b"".join(map(request, ("/old.html", "/b.txt", "/a.txt"))) * 30)
         for _ in range(30):
             assert [wire.reply().status for _ in range(3)] == [302, 200, 301]
+
+
+HIDING = ["/top/one.txt /new", "/top/moved/* /new/*", "/top/listed/ /new", "/top/README.md /new", "/top/empty /new"]
+KEPT = {"top/a.txt", "top/README.txt", "top/listed/b.txt", "top/link", "top/one", "top/moved.txt"}
+
+
+@pytest.mark.core
+def test_what_they_hide(start, tree):
+    """A file that is redirected is in no archive of a folder above it, and is no README below a listing; what was found by
+    another name still is."""
+    for name in ("one.txt", "moved/s.txt", "moved/deep/s.txt", "README.md"):
+        write(f"{tree}/top/{name}", b"secret\n")
+    for name in KEPT - {"top/link"}:
+        write(f"{tree}/{name}", b"kept\n")
+    os.mkdir(f"{tree}/top/empty")
+    os.symlink("a.txt", f"{tree}/top/link")
+    with start(tree, "--archive", "--readme", *(word for rule in HIDING for word in ("--redirect", rule))).wire() as wire:
+        for _ in range(3):
+            page = wire.ask("/top/").body
+            assert b"kept" in page and b"secret" not in page
+        with tarfile.open(fileobj=io.BytesIO(wire.ask("/top/?archive=tar").body)) as archive:
+            assert {one.name for one in archive if one.isfile()} == KEPT
+            assert {one.name for one in archive if one.isdir()} == {"top", "top/listed", "top/empty"}
+        with zipfile.ZipFile(io.BytesIO(wire.ask("/top/?archive=zip").body)) as archive:
+            assert {name for name in archive.namelist() if not name.endswith("/")} == KEPT
+        for path in ("/top/moved/?archive=tar", "/top/moved/deep/?archive=tar", "/top/listed/?archive=tar"):
+            assert wire.ask(path).status == 302
+    with start(tree, "--archive", "--redirect", "/* /new/*").wire() as wire:
+        assert wire.ask("/?archive=tar").status == 302
