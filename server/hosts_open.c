@@ -64,12 +64,13 @@ static int open_one(struct hosted *h, const char *named)
     return code;
 }
 
-static int open_site(struct hosted *h, const struct serve_options *process)
+static int open_site(struct hosted *h, const struct serve_options *process,
+                     const struct site *beside)
 {
     const char *folder = h->what.folder;
     const struct site_options site = {.root = folder, .rules = rules_of(h->opt, h->what.file),
                                       .readme = h->opt->readme, .compress = h->opt->compress,
-                                      .moves = h->route.moves,
+                                      .moves = h->route.moves, .beside = beside,
                                       .all = process->user != NULL};
     const char *why = "open folder";
     int err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&h->site, &site, &why);
@@ -86,7 +87,7 @@ int hosts_open_sites(struct hosts *h, const struct serve_options *opt)
     int code = EXIT_DONE;
 
     for (unsigned i = 0; i < h->count && !code; i++)
-        code = open_site(&h->row[i], opt);
+        code = open_site(&h->row[i], opt, i ? h->row[0].site : NULL);
     return code;
 }
 

@@ -32,6 +32,7 @@ struct site_options {
     bool readme;      /* below listings */
     bool compress;    /* make codings of text in memory: see cache.h */
     const struct moves *moves; /* redirects: see site_moves(); NULL: there are none */
+    const struct site *beside; /* another site, whose places of archives it shares; NULL: none */
 };
 /* On failure *why says what was being done ("open folder"). */
 int site_open(struct site **site, const struct site_options *opt, const char **why);

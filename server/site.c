@@ -75,6 +75,8 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     s->moves = opt->moves;
     s->root_fd = -1;
     err = root_open(s, opt, why);
+    if (!err && opt->beside)
+        s->archive = opt->beside->archive;
     if (err)
         site_close(s);
     else

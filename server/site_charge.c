@@ -36,6 +36,7 @@ int charges_open(struct site *site)
     if (shared == MAP_FAILED)
         return -1;
     site->shared = shared;
+    site->archive = shared->archive;
     site->opener = getpid();
     return 0;
 }
@@ -185,12 +186,12 @@ void charge_back(struct site *site, size_t bytes)
 
 /* --- Places of archives ----------------------------------------------------------------------- */
 
-static int free_place(struct site_shared *shared)
+static int free_place(_Atomic pid_t *archive)
 {
     for (int i = 0; i < SITE_ARCHIVES_MAX; i++) {
         pid_t none = 0;
 
-        if (atomic_compare_exchange_strong(&shared->archive[i], &none, getpid()))
+        if (atomic_compare_exchange_strong(&archive[i], &none, getpid()))
             return i;
     }
     return -EAGAIN;
@@ -198,22 +199,21 @@ static int free_place(struct site_shared *shared)
 
 int archive_place(struct site *site)
 {
-    struct site_shared *shared = site->shared;
-    int place = free_place(shared);
+    int place = free_place(site->archive);
 
     if (place >= 0)
         return place;
     for (unsigned i = 0; i < SITE_ARCHIVES_MAX; i++) {
-        pid_t owner = atomic_load(&shared->archive[i]);
+        pid_t owner = atomic_load(&site->archive[i]);
 
         if (owner && is_dead(owner))
-            (void)atomic_compare_exchange_strong(&shared->archive[i], &owner, 0);
+            (void)atomic_compare_exchange_strong(&site->archive[i], &owner, 0);
     }
-    return free_place(shared);
+    return free_place(site->archive);
 }
 
 void archive_place_back(struct site *site, int place)
 {
     if (place >= 0)
-        atomic_store(&site->shared->archive[place], 0);
+        atomic_store(&site->archive[place], 0);
 }

@@ -26,8 +26,9 @@ enum {
     /* Processes that have sorted listings at once: four workers with all children that fork.c may
      * have.  The listings of one more process are streamed. */
     SITE_CLAIMS = 4096,
-    /* Archives that are being made or sent, in all processes.  Each may keep a processor or a disk
-     * busy for as long as its client likes, so there are not more than a machine can bear. */
+    /* Archives that are being made or sent, of all sites and in all processes.  Each may keep a
+     * processor or a disk busy for as long as its client likes, so there are not more than a
+     * machine can bear. */
     SITE_ARCHIVES_MAX = 16,
     /* A README below a listing: it is sent with each, and read on a page. */
     SITE_README_BYTES_MAX = 64 << 10,
@@ -60,7 +61,8 @@ struct young {
 struct site_shared {
     atomic_size_t listings_bytes; /* the opener's part of SITE_LISTINGS_BYTES_MAX */
     _Atomic uint64_t gone_ms; /* when it may be reported again that the root was removed */
-    _Atomic pid_t archive[SITE_ARCHIVES_MAX]; /* the process that makes one; 0: none does */
+    _Atomic pid_t archive[SITE_ARCHIVES_MAX]; /* the process that makes one; 0: none does.
+                                               * Those of the first site are for all */
     atomic_uint claims;       /* claim[0..claims) may be taken: see site_charge.c */
     _Atomic uint64_t claim[SITE_CLAIMS];
 };
@@ -77,6 +79,7 @@ struct site {
     bool world; /* files that others may not read are refused, though this process may read them */
     const struct moves *moves; /* see site_moves() */
     struct site_shared *shared;
+    _Atomic pid_t *archive;        /* the places of archives, which all sites share */
     pid_t opener;                  /* the process that opened it */
     _Atomic uint64_t *claim;       /* this process's (if not the opener), or an ancestor's */
     /* Guards claim, the next two, each roll's refs and links, and cache_shares. */

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What all hosts of a server share: limits for each address, the port."""
+"""What all hosts of a server share: limits for each address, the port, the places of archives."""
+import os
+
 import pytest
-from lib.client import Wire
+from lib.client import Wire, request
+from lib.server import wait_for
 from lib.trees import write
 
 from test_hosts import NAMES, ask, connect, file, hosts, make, places, secure  # noqa: F401
 from test_hosts import pytestmark  # noqa: F401
+
+AT_ONCE = 16
 
 
 @pytest.mark.capacity(4)
@@ -44,3 +49,26 @@ def test_misdirected_requests_count(hosts, tmp_path, method):
     with connect(server, "a.example") as wire:
         assert [ask(wire, "b.example", method=method).status for _ in range(7)] == [421] * 5 + [429] * 2
         assert ask(wire, "a.example").status == 429
+
+
+@pytest.mark.capacity(AT_ONCE + 2)
+def test_places_of_archives(hosts, places):
+    """--archive: the machine has to bear them all, so the places are the server's, not each host's."""
+    for place in places.values():
+        write(f"{place}/hole/hole", b"")
+        os.truncate(f"{place}/hole/hole", 1 << 30)
+    server, wires = hosts(top="archive = true"), []
+
+    def opened(letter):
+        wires.append(server.wire())
+        wires[-1].send(request("/hole/?archive=tar", fields=[f"Host: {NAMES[letter][0]}"]))
+        return int(wires[-1].lines()[0].split()[1])
+    for number in range(AT_ONCE):
+        assert opened("abc"[number % 3]) == 200
+    for letter in "abc":
+        assert opened(letter) == 503
+    wires.pop(0).close()  # one of the first host's
+    wait_for(lambda: opened("c") == 200, "its place for another host")
+    assert opened("b") == 503
+    for wire in wires:
+        wire.close()
