@@ -34,6 +34,9 @@ static size_t character(const unsigned char *s, size_t n)
 
 static int check_bytes(struct toml_parse *p)
 {
+    if (p->end - p->at >= 3 && memcmp(p->at, "\xef\xbb\xbf", 3) == 0)
+        return toml_refuse(p, "a byte order mark, which cannot be seen, is in front of the text; "
+                              "save the file as UTF-8 without it");
     for (const char *s = p->at; s < p->end;) {
         size_t left = (size_t)(p->end - s), len = character((const unsigned char *)s, left);
         unsigned char c = (unsigned char)*s;

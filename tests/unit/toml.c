@@ -285,7 +285,9 @@ static void test_bytes(void **state)
     good("a = 1\r\nb = 2\r\n");
     assert_int_equal(toml_read(&toml, "a = 'x\0y'", 9), -EINVAL);
     assert_non_null(strstr(toml.error, "control character 0x00"));
-    bad("\xef\xbb\xbf" "a = 1", 1, "there is no key");
+    bad("\xef\xbb\xbf" "a = 1", 1, "a byte order mark");
+    bad("\xef\xbb\xbf", 1, "a byte order mark");
+    bad("\xef\xbb", 1, "byte 0xef is not UTF-8");
 }
 
 /* The bytes end where the caller says, though more lie behind them. */
