@@ -67,6 +67,9 @@ static void test_who_shares_a_place(void **state)
         "c000:201::", "ffff:ffff:ffff:ffff::"};
 
     (void)state;
+    /* Two of them may be in one row, where a place whose bucket is full counts as free. */
+    for (unsigned i = 0; i < sizeof(apart) / sizeof(apart[0]); i++)
+        atomic_store(&place(apart[i])->full_ns, 1);
     for (unsigned i = 0; i < sizeof(apart) / sizeof(apart[0]); i++)
         for (unsigned k = 0; k < sizeof(apart) / sizeof(apart[0]); k++)
             assert_true((place(apart[i]) == place(apart[k])) == (i == k));
