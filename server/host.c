@@ -327,7 +327,7 @@ static void host_answered(void *site, void *note, uint64_t body_bytes, bool comp
     stats_add(srv->stats, complete ? STAT_COMPLETE : STAT_BROKEN, 1);
     stats_add(srv->stats, STAT_BODY_BYTES, body_bytes);
     if (note)
-        log_end(srv->log, note, body_bytes, complete);
+        log_end(note, body_bytes, complete);
 }
 
 /* --metrics: the same, counted by method and status and measured.  A note with the time is put

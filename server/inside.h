@@ -19,6 +19,7 @@
 #include "../core/docroot.h"
 #include "../core/room.h"
 #include "../engines/engine.h"
+#include "log.h"
 #include "loop.h"
 #include "probe.h"
 #include "server.h"
@@ -207,27 +208,6 @@ void meter_took(struct stats *stats, uint64_t ns);
  * last, as text in seconds. */
 extern const char *const meter_methods[METER_METHODS];
 extern const char *const meter_edges[METER_BUCKETS - 1];
-
-/* --- Log (log.c): off, combined, json; what the client sent is escaped ------------------------ */
-struct log;
-enum log_format {
-    LOG_OFF, LOG_COMBINED, LOG_JSON,
-    LOG_STAGES, /* JSON with times */
-    LOG_TIMED   /* combined, and how long the answer took */
-};
-/* path "-": stdout.  Except with LOG_COMBINED, times are taken until the log is closed, as if a
- * tracer watched; call it before any thread or child exists. */
-int  log_open(struct log **log, enum log_format format, const char *path);
-/* Notes of one answer: begin copies what it needs from the receipt and from the times, or NULL;
- * end writes one line and frees.  NULL is fine when off. */
-void *log_begin(struct log *log, int fd, const struct http_receipt *receipt,
-                const struct probe_stamps *stamps);
-void log_end(struct log *log, void *note, uint64_t body_bytes, bool complete);
-/* Addresses in the log are those that proxies report; NULL: those of connections. */
-struct clients;
-void log_clients(struct log *log, const struct clients *clients);
-int  log_reopen(struct log *log); /* SIGHUP */
-void log_close(struct log *log);
 
 /* --- Signals (signals.c): read from a descriptor, no handler runs ----------------------------- */
 struct signals;

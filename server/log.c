@@ -1,29 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* log.c - the access log: a line for each answer, in NCSA combined format, the same with the time
- * that it took, or as one JSON object.
+/* log.c - lines of the access log, one for each answer: NCSA combined format, the same with the
+ * time that it took, or one JSON object.
  *
  * The client's bytes are hostile: everything outside 0x20-0x7e, quotes and backslashes are escaped,
- * and long values are cut visibly.  A whole line stays below PIPE_BUF, so that it is one write that
- * no other line can cut in two, be it to a file (O_APPEND), a pipe or a terminal.  The first half
- * is made when the answer begins, because the request's bytes do not live longer; the second when
- * the answer's last byte is sent.  Threads share the descriptor; processes have one each.
- * Processes share whether a failure was reported and how often the log was reopened: each checks
- * that before it writes a line, and reopens the log, too.  The server does not wait for a log whose
- * reader sleeps: stdout, which is shared and stays blocking, is polled first, with some patience
- * once and none while lines are being lost.
+ * and long values are cut visibly.  A whole line stays below PIPE_BUF.  The first half is made when
+ * the answer begins, because the request's bytes do not live longer; the second when the answer's
+ * last byte is sent.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 #include "../base/net.h"
-#include "../base/say.h"
 #include "../base/escape.h"
 #include "client.h"
 
@@ -38,74 +28,37 @@ _Static_assert(LOG_TARGET_BYTES + LOG_REFERER_BYTES + LOG_AGENT_BYTES + LOG_METH
                        LOG_REST_BYTES <= PIPE_BUF,
                "a line must be one atomic write");
 
-/* What all processes of the server share. */
-struct log_state {
-    atomic_bool failed; /* said once; a line that is written clears it */
-    atomic_bool torn;   /* half a line was written: the next begins on its own line */
-    atomic_uint opened; /* how often by log_reopen() */
-};
-
 struct log {
     enum log_format format; /* combined or JSON */
     bool stages, timed;     /* ... with the stages, with the time behind the line */
     const struct clients *clients;
-    const char *path; /* NULL: stdout, which is not reopened */
-    int fd;
-    atomic_uint opened; /* as often as state->opened: fd is the newest */
-    struct log_state *state;
+    struct log_file *file;
 };
 
 /* The line in two halves; what is known only at the end goes between them. */
 struct log_note {
+    struct log *log;
     size_t head, tail;
     struct probe_stamps stamps; /* parsed 0: no times */
     char text[];
 };
 
-/* Non-blocking, for the sake of named pipes: without a reader they refuse (ENXIO) instead of
- * waiting for one, and full ones lose lines instead of holding up the server.  Files are
- * not affected. */
-static int open_file(const char *path)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0640);
-
-    return fd < 0 ? -errno : fd;
-}
-
 int log_open(struct log **log, enum log_format format, const char *path)
 {
-    bool file = strcmp(path, "-") != 0;
     struct log *l = calloc(1, sizeof(*l));
-    int err;
+    int err = l ? log_file_open(&l->file, path) : -ENOMEM;
 
-    if (!l)
-        return -ENOMEM;
+    if (err) {
+        free(l);
+        return err;
+    }
     l->stages = format == LOG_STAGES;
     l->timed = format == LOG_TIMED;
     l->format = l->stages ? LOG_JSON : l->timed ? LOG_COMBINED : format;
-    l->path = file ? path : NULL;
-    l->fd = file ? open_file(path) : STDOUT_FILENO;
-    if (l->fd < 0) {
-        err = l->fd;
-        goto no_file;
-    }
-    l->state = mmap(NULL, sizeof(*l->state), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                    -1, 0);
-    if (l->state == MAP_FAILED) {
-        err = -errno;
-        goto no_state;
-    }
     if (format != LOG_COMBINED)
         probe_watch();
     *log = l;
     return 0;
-
-no_state:
-    if (file)
-        close(l->fd);
-no_file:
-    free(l);
-    return err;
 }
 
 void log_clients(struct log *l, const struct clients *clients)
@@ -113,47 +66,16 @@ void log_clients(struct log *l, const struct clients *clients)
     l->clients = clients;
 }
 
-/* The number of the descriptor stays: a thread that is about to write needs no lock, and two that
- * do this at once do no harm. */
-static int open_anew(struct log *l)
-{
-    int err, fd = open_file(l->path);
-
-    if (fd < 0)
-        return fd;
-    err = dup3(fd, l->fd, O_CLOEXEC) < 0 ? -errno : 0;
-    close(fd);
-    return err;
-}
-
 int log_reopen(struct log *l)
 {
-    int err = l->path ? open_anew(l) : 0;
-
-    if (err || !l->path)
-        return err;
-    atomic_store(&l->state->torn, false);
-    atomic_store(&l->opened, atomic_fetch_add(&l->state->opened, 1) + 1);
-    return 0;
-}
-
-/* If another process has reopened the log, so does this one.  If that fails the next line tries
- * again. */
-static void follow(struct log *l)
-{
-    unsigned opened = atomic_load(&l->state->opened);
-
-    if (atomic_load(&l->opened) != opened && open_anew(l) == 0)
-        atomic_store(&l->opened, opened);
+    return log_file_reopen(l->file);
 }
 
 void log_close(struct log *l)
 {
     if (l->format == LOG_JSON || l->timed)
         probe_watch_no_more();
-    if (l->path)
-        close(l->fd);
-    munmap(l->state, sizeof(*l->state));
+    log_file_close(l->file);
     free(l);
 }
 
@@ -260,53 +182,11 @@ void *log_begin(struct log *l, int fd, const struct http_receipt *r,
     else
         combined_halves(&w, r, head, tail);
     note = note_make(head, tail);
+    if (note)
+        note->log = l;
     if (note && stamps)
         note->stamps = *stamps;
     return note;
-}
-
-static int write_all(struct log *l, const char *line, size_t len)
-{
-    size_t off = 0;
-    int patience_ms = atomic_load(&l->state->failed) ? 0 : SAY_PATIENCE_MS;
-
-    if (!l->path && !say_may_write(l->fd, patience_ms))
-        return -EAGAIN;
-    while (off < len) {
-        ssize_t n = write(l->fd, line + off, len - off);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n > 0)
-            off += (size_t)n;
-        if (n > 0)
-            continue;
-        if (off)
-            atomic_store(&l->state->torn, true);
-        return n < 0 ? -errno : -EIO;
-    }
-    return 0;
-}
-
-static void write_line(struct log *l, char *line, size_t len)
-{
-    bool torn;
-    int err;
-
-    follow(l);
-    /* line[0] is kept free for the end of a torn line */
-    torn = atomic_exchange(&l->state->torn, false);
-    err = write_all(l, torn ? line : line + 1, torn ? len : len - 1);
-    if (!err) {
-        if (atomic_load(&l->state->failed) && atomic_exchange(&l->state->failed, false))
-            say_error("the log can be written again");
-        return;
-    }
-    if (torn)
-        atomic_store(&l->state->torn, true);
-    if (!atomic_exchange(&l->state->failed, true))
-        say_error("cannot write the log: %s; serving goes on without it, lines are lost until it "
-                  "works again", say_why(err));
 }
 
 enum { TIMES_TEXT = 200, NUMBER_TEXT = 24 }; /* four numbers of up to 20 digits, their names */
@@ -349,14 +229,16 @@ static void times_text(const struct log *l, const struct probe_stamps *s, char t
         snprintf(text, TIMES_TEXT, " %llu.%06llu", us / 1000000, us % 1000000);
 }
 
-void log_end(struct log *l, void *begun, uint64_t body_bytes, bool complete)
+void log_end(void *begun, uint64_t body_bytes, bool complete)
 {
     char line[PIPE_BUF + 64], times[TIMES_TEXT];
     struct log_note *note = begun;
+    const struct log *l;
     int n;
 
-    if (!l || !note)
+    if (!note)
         return;
+    l = note->log;
     times_text(l, &note->stamps, times);
     if (l->format == LOG_JSON)
         n = snprintf(line, sizeof(line), "\n%.*s\"bytes\":%llu,\"complete\":%s,%s%.*s\n",
@@ -368,6 +250,6 @@ void log_end(struct log *l, void *begun, uint64_t body_bytes, bool complete)
                      (unsigned long long)body_bytes,
                      (int)note->tail, note->text + note->head, times);
     if (n > 0 && (size_t)n < sizeof(line))
-        write_line(l, line, (size_t)n);
+        log_file_write(l->file, line, (size_t)n);
     free(note);
 }

@@ -79,7 +79,7 @@ static void one(struct log *log, const struct http_head *head, uint64_t bytes, b
 {
     struct http_receipt receipt = {.head = head, .status = 200, .body_bytes = bytes};
 
-    log_end(log, log_begin(log, -1, &receipt, NULL), bytes, complete);
+    log_end(log_begin(log, -1, &receipt, NULL), bytes, complete);
 }
 
 /* --- Formats ---------------------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ static void test_off(void **state)
 
     (void)state;
     assert_null(log_begin(NULL, -1, &receipt, NULL));
-    log_end(NULL, NULL, 0, true);
+    log_end(NULL, 0, true);
 }
 
 /* --- When writing fails ------------------------------------------------------------------------

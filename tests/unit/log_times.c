@@ -26,7 +26,7 @@ static void write_lines(enum log_format format, const struct probe_stamps *const
     assert_int_equal(log_open(&log, format, path), 0);
     assert_int_equal(probe_is_watched(), format != LOG_COMBINED); /* the server takes times */
     for (unsigned i = 0; i < 3; i++)
-        log_end(log, log_begin(log, -1, &receipt, stamps[i]), i + 1, true);
+        log_end(log_begin(log, -1, &receipt, stamps[i]), i + 1, true);
     log_close(log);
     assert_false(probe_is_watched());
     n = read(fd, buf, sizeof(buf) - 1);
