@@ -291,7 +291,7 @@ static void *log_note(struct loop *l, const struct conn *conn, const struct http
     struct http_receipt said = *receipt;
 
     said.h2 = conn->nested && ((const struct nested *)conn)->outer->duplex;
-    return log_begin(l->worker->server->log, session_of_conn(conn)->fd, &said, stamps);
+    return log_begin(l->log, session_of_conn(conn)->fd, &said, stamps);
 }
 
 /* host_answer() while a tracer watches.  A refused request has asked for nothing: it has only been
@@ -316,7 +316,7 @@ static void *host_answer(void *site, const struct conn *conn, const struct http_
     stats_add(l->worker->server->stats, STAT_ANSWERS, 1);
     if (probe_is_watched())
         return answer_stamped(l, conn, receipt);
-    return l->worker->server->log ? log_note(l, conn, receipt, NULL) : NULL;
+    return l->log ? log_note(l, conn, receipt, NULL) : NULL;
 }
 
 static void host_answered(void *site, void *note, uint64_t body_bytes, bool complete)

@@ -3,6 +3,7 @@
  * by the name that a request is for.
  *
  *   hosts_open.c   the sites, from options to open folders
+ *   hosts_log.c    their access logs
  *   hosts.c        which of them has a name
  *   aim.c          a loop turns from one to another
  *
@@ -17,10 +18,15 @@
 
 enum { HOST_TEXT = 256 }; /* a name has 253 bytes at most (RFC 1035 2.3.4); a dot and the NUL */
 
+/* What logs and metrics call the site at the top of a file that has hosts, too. */
+#define HOSTS_DEFAULT "default"
+
 /* A site, and what belongs to it. */
 struct hosted {
     const struct serve_options *opt;
     const struct serve_host *host; /* NULL: the top of the file, or there is none */
+    const char *label; /* in logs and metrics; NULL: the file has no [[host]] */
+    struct log *log;   /* NULL: off */
     struct served what;
     struct route route;
     struct site *site;
@@ -46,6 +52,19 @@ int  hosts_open(struct hosts **hosts, const struct serve_config *config);
 int  hosts_open_sites(struct hosts *hosts, const struct serve_options *opt);
 void hosts_close(struct hosts *hosts); /* NULL is fine */
 void hosts_say(const struct hosts *hosts); /* which name has which folder */
+
+/* --- hosts_log.c ------------------------------------------------------------------------------ */
+
+/* Whether each file that is named gets lines; an exit code.  config: the file's name. */
+int  hosts_check_logs(const struct hosts *hosts, const char *config);
+/* Opens the logs, as the user that we remain; an exit code. */
+int  hosts_open_logs(struct hosts *hosts, const struct server *srv);
+void hosts_close_logs(struct hosts *hosts);
+bool hosts_have_logs(const struct hosts *hosts);
+/* Each file once, without stdout.  Returns how many. */
+unsigned hosts_log_files(const struct hosts *hosts, const char *path[HOSTS_MAX + 1]);
+/* Reopens all, and reports which cannot be; then false. */
+bool hosts_reopen_logs(const struct hosts *hosts);
 
 /* --- hosts.c ---------------------------------------------------------------------------------- */
 

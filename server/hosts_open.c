@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "../base/toml.h"
 #include "digest.h"
 #include "hosts.h"
@@ -103,6 +104,12 @@ static int add_name(struct hosts *h, const struct serve_config *config, unsigned
     const struct serve_host *host = h->row[number].host;
     int err = hosts_name(h, name_of(host, i), number);
 
+    if (!err && i == 0 && number && !h->row[0].host &&
+        strcasecmp(name_of(host, i), HOSTS_DEFAULT) == 0) {
+        say_error("%s:%u: name: '%s' is what logs and metrics call the site at the top; write "
+                  "another name first", config->opt.config, host->names[1].line, name_of(host, 0));
+        return EXIT_USAGE;
+    }
     if (err == -EINVAL)
         say_error("%s:%u: name: '%s' is not a name of a host; write \"example.org\" or "
                   "\"*.example.org\", without a port", config->opt.config, host->names[1 + i].line,
@@ -168,12 +175,14 @@ static struct hosts *hosts_new(const struct serve_config *config)
     return h;
 }
 
+/* A host is called by the first of its names, as the file has it. */
 static int fill(struct hosts *h, const struct serve_config *config)
 {
     int code = EXIT_DONE;
 
     if (config->root) {
         h->row[h->count++].opt = &config->opt;
+        h->row[0].label = config->hosts ? HOSTS_DEFAULT : NULL;
         code = open_one(&h->row[0], config->root);
     }
     for (unsigned i = 0; i < config->hosts && !code; i++) {
@@ -182,6 +191,7 @@ static int fill(struct hosts *h, const struct serve_config *config)
 
         h->row[number].opt = &host->opt;
         h->row[number].host = host;
+        h->row[number].label = name_of(host, 0);
         code = open_one(&h->row[number], host->root);
         if (code)
             say_error("%s:%u: this is about that [[host]]", config->opt.config, host->line);

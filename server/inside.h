@@ -255,7 +255,7 @@ struct server {
     struct site *site;   /* the first; NULL for echo */
     const char *only;    /* the only file that is served, as in struct served; or NULL */
     const struct route *route; /* of the first site; NULL: each path is answered by itself alone */
-    struct log *log;     /* NULL: off */
+    struct log *log;     /* of the first site; NULL: off */
     struct stats *stats;
     struct signals *signals; /* for the supervisor of processes; NULL: a thread handles them */
     struct metrics *metrics; /* what handles signals answers their clients, too; NULL: off */

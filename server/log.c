@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* log.c - lines of the access log, one for each answer: NCSA combined format, the same with the
- * time that it took, or one JSON object.
+ * time that it took or the name of the site, or one JSON object.
  *
  * The client's bytes are hostile: everything outside 0x20-0x7e, quotes and backslashes are escaped,
  * and long values are cut visibly.  A whole line stays below PIPE_BUF.  The first half is made when
@@ -22,17 +22,21 @@ enum {
     LOG_REFERER_BYTES = 1000,
     LOG_AGENT_BYTES = 500,
     LOG_METHOD_BYTES = 64,
-    LOG_REST_BYTES = 500
+    LOG_SITE_BYTES = 96,
+    LOG_REST_BYTES = 436 /* names of fields, numbers, times, the peer */
 };
 _Static_assert(LOG_TARGET_BYTES + LOG_REFERER_BYTES + LOG_AGENT_BYTES + LOG_METHOD_BYTES +
-                       LOG_REST_BYTES <= PIPE_BUF,
+                       LOG_SITE_BYTES + LOG_REST_BYTES <= PIPE_BUF,
                "a line must be one atomic write");
 
 struct log {
     enum log_format format; /* combined or JSON */
     bool stages, timed;     /* ... with the stages, with the time behind the line */
+    bool vhost;             /* ... with the site and the port before it */
+    const char *site;       /* NULL: the server has one, without a name */
     const struct clients *clients;
     struct log_file *file;
+    bool shares;            /* another log closes the file */
 };
 
 /* The line in two halves; what is known only at the end goes between them. */
@@ -43,22 +47,60 @@ struct log_note {
     char text[];
 };
 
-int log_open(struct log **log, enum log_format format, const char *path)
+static bool has_times(const struct log *l)
+{
+    return l->format == LOG_JSON || l->timed;
+}
+
+static struct log *log_new(enum log_format format)
 {
     struct log *l = calloc(1, sizeof(*l));
+
+    if (!l)
+        return NULL;
+    l->stages = format == LOG_STAGES;
+    l->timed = format == LOG_TIMED;
+    l->vhost = format == LOG_VHOST;
+    l->format = l->stages || format == LOG_JSON ? LOG_JSON : LOG_COMBINED;
+    return l;
+}
+
+static void begin(struct log *l)
+{
+    if (has_times(l))
+        probe_watch();
+}
+
+int log_open(struct log **log, enum log_format format, const char *path)
+{
+    struct log *l = log_new(format);
     int err = l ? log_file_open(&l->file, path) : -ENOMEM;
 
     if (err) {
         free(l);
         return err;
     }
-    l->stages = format == LOG_STAGES;
-    l->timed = format == LOG_TIMED;
-    l->format = l->stages ? LOG_JSON : l->timed ? LOG_COMBINED : format;
-    if (format != LOG_COMBINED)
-        probe_watch();
+    begin(l);
     *log = l;
     return 0;
+}
+
+int log_open_with(struct log **log, enum log_format format, struct log *other)
+{
+    struct log *l = log_new(format);
+
+    if (!l)
+        return -ENOMEM;
+    l->file = other->file;
+    l->shares = true;
+    begin(l);
+    *log = l;
+    return 0;
+}
+
+void log_site(struct log *l, const char *name)
+{
+    l->site = name;
 }
 
 void log_clients(struct log *l, const struct clients *clients)
@@ -73,9 +115,10 @@ int log_reopen(struct log *l)
 
 void log_close(struct log *l)
 {
-    if (l->format == LOG_JSON || l->timed)
+    if (has_times(l))
         probe_watch_no_more();
-    log_file_close(l->file);
+    if (!l->shares)
+        log_file_close(l->file);
     free(l);
 }
 
@@ -102,7 +145,7 @@ static void time_text(enum log_format format, char *buf, size_t cap)
 }
 
 struct log_words {
-    char time[96], peer[NET_ADDRESS_TEXT];
+    char time[96], peer[NET_ADDRESS_TEXT], site[LOG_SITE_BYTES + 16];
     char method[LOG_METHOD_BYTES], target[LOG_TARGET_BYTES], referer[LOG_REFERER_BYTES],
         agent[LOG_AGENT_BYTES];
 };
@@ -119,11 +162,31 @@ static void word(enum log_format format, struct slice s, char *buf, size_t cap)
         snprintf(buf, cap, "-");
 }
 
+/* What goes before the peer: "example.org:443 " or "host":"example.org"; or nothing.  A site has no
+ * port of its own, so it is that of the connection; 0: a Unix socket's. */
+static void site_word(const struct log *l, int fd, struct log_words *w)
+{
+    const char *name = l->site ? l->site : "default";
+    char text[LOG_SITE_BYTES];
+    int port;
+
+    w->site[0] = '\0';
+    if (!l->vhost && (l->format != LOG_JSON || !l->site))
+        return;
+    word(l->format, (struct slice){name, strlen(name)}, text, sizeof(text));
+    port = l->vhost ? net_port(fd) : 0;
+    if (l->vhost)
+        snprintf(w->site, sizeof(w->site), "%s:%d ", text, port > 0 ? port : 0);
+    else
+        snprintf(w->site, sizeof(w->site), "\"host\":\"%s\",", text);
+}
+
 static void words(const struct log *l, int fd, const struct http_head *head, struct log_words *w)
 {
     enum log_format format = l->format;
 
     time_text(format, w->time, sizeof(w->time));
+    site_word(l, fd, w);
     client_text(l->clients, fd, head, w->peer);
     word(format, head->method_text, w->method, sizeof(w->method));
     word(format, head->target, w->target, sizeof(w->target));
@@ -149,9 +212,9 @@ static struct log_note *note_make(const char *head, const char *tail)
 static void json_halves(const struct log_words *w, unsigned status, char *head, char *tail)
 {
     static const char start[] =
-        "{\"time\":\"%s\",\"peer\":\"%s\",\"method\":\"%s\",\"target\":\"%s\",\"status\":%u,";
+        "{\"time\":\"%s\",%s\"peer\":\"%s\",\"method\":\"%s\",\"target\":\"%s\",\"status\":%u,";
 
-    snprintf(head, PIPE_BUF, start, w->time, w->peer, w->method, w->target, status);
+    snprintf(head, PIPE_BUF, start, w->time, w->site, w->peer, w->method, w->target, status);
     snprintf(tail, PIPE_BUF, "\"referer\":\"%s\",\"agent\":\"%s\"}", w->referer, w->agent);
 }
 
@@ -160,10 +223,12 @@ static void combined_halves(const struct log_words *w, const struct http_receipt
                             char *tail)
 {
     if (r->head->target.ptr && r->head->target.len)
-        snprintf(head, PIPE_BUF, "%s - - [%s] \"%s %s HTTP/%c.%u\" %u ", w->peer, w->time,
-                 w->method, w->target, r->h2 ? '2' : '1', r->h2 ? 0 : r->head->minor, r->status);
+        snprintf(head, PIPE_BUF, "%s%s - - [%s] \"%s %s HTTP/%c.%u\" %u ", w->site, w->peer,
+                 w->time, w->method, w->target, r->h2 ? '2' : '1', r->h2 ? 0 : r->head->minor,
+                 r->status);
     else
-        snprintf(head, PIPE_BUF, "%s - - [%s] \"%s\" %u ", w->peer, w->time, w->method, r->status);
+        snprintf(head, PIPE_BUF, "%s%s - - [%s] \"%s\" %u ", w->site, w->peer, w->time, w->method,
+                 r->status);
     snprintf(tail, PIPE_BUF, "\"%s\" \"%s\"", w->referer, w->agent);
 }
 

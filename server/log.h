@@ -18,12 +18,17 @@ struct probe_stamps;
 enum log_format {
     LOG_OFF, LOG_COMBINED, LOG_JSON,
     LOG_STAGES, /* JSON with times */
-    LOG_TIMED   /* combined, and how long the answer took */
+    LOG_TIMED,  /* combined, and how long the answer took */
+    LOG_VHOST   /* combined, after the name of the site and the port */
 };
 
-/* path "-": stdout.  Except with LOG_COMBINED, times are taken until the log is closed, as if a
+/* path "-": stdout.  With a format that has times they are taken until the log is closed, as if a
  * tracer watched; call it before any thread or child exists. */
 int  log_open(struct log **log, enum log_format format, const char *path);
+/* A log whose lines go where those of the other go, which is closed after it.  0 or -ENOMEM. */
+int  log_open_with(struct log **log, enum log_format format, struct log *other);
+/* What lines call the site that answered; NULL: they name none.  The text stays the caller's. */
+void log_site(struct log *log, const char *name);
 /* Notes of one answer: begin copies what it needs from the receipt and from the times, or NULL;
  * end writes one line and frees.  NULL is fine when off. */
 void *log_begin(struct log *log, int fd, const struct http_receipt *receipt,

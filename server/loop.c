@@ -112,6 +112,7 @@ int loop_open_blocking(struct worker *w, struct loop **loop)
     }
     l->site = w->server->site;
     l->route = w->server->route;
+    l->log = w->server->log;
     l->cache = cache_reader_open(w->cache);
     err = aim_open(l);
     if (err) {

@@ -24,6 +24,7 @@ struct loop {
      * two helpers ask, and the cache below, from one request to the next. */
     struct site *site;         /* NULL for echo */
     const struct route *route; /* NULL: each path is answered by itself alone */
+    struct log *log;           /* NULL: off */
     struct aim *aim;           /* NULL: there is one site at most */
     struct offload *offload;
     struct offload *gate; /* checks passwords; NULL: this thread does so, or there are none */

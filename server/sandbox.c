@@ -67,7 +67,8 @@ static bool filter_needs_right(void)
 
 static uint32_t needed_capabilities(const struct server *srv)
 {
-    bool has_log = srv->log && strcmp(srv->opt->log_file, "-") != 0;
+    const char *log[HOSTS_MAX + 1];
+    bool has_log = srv->hosts && hosts_log_files(srv->hosts, log) > 0;
 
     if (geteuid() != 0)
         return 0;
@@ -104,8 +105,7 @@ static int stay_without_rights(const struct server *srv)
 
 static int enter_files(const struct server *srv)
 {
-    const struct serve_options *opt = srv->opt;
-    bool has_log = srv->log && strcmp(opt->log_file, "-") != 0;
+    const char *log[HOSTS_MAX + 1];
     struct sandbox_root root[HOSTS_MAX + 1];
     unsigned roots = srv->hosts ? srv->hosts->count : 0;
 
@@ -115,7 +115,8 @@ static int enter_files(const struct server *srv)
     return sandbox_files_enter(&(struct sandbox_files){
         .root = root,
         .roots = roots,
-        .log = has_log ? opt->log_file : NULL,
+        .log = log,
+        .logs = srv->hosts ? hosts_log_files(srv->hosts, log) : 0,
         .certificates = srv->tls ? &srv->hosts->tls : NULL});
 }
 

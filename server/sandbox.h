@@ -28,7 +28,8 @@ struct tls_pairs;
 struct sandbox_files {
     const struct sandbox_root *root;
     unsigned roots;
-    const char *log; /* a file that is open already, and that may be opened again; NULL: none */
+    const char *const *log; /* files that are open already, and that may be opened again */
+    unsigned logs;
     const struct tls_pairs *certificates; /* which may be read again; NULL: none */
 };
 

@@ -160,8 +160,8 @@ static int add_rules(int ruleset, const struct sandbox_files *files, const int f
     for (unsigned i = 0; i < files->roots && !err; i++)
         err = allow(ruleset, files->root[i].fd,
                     fs_read_file | (files->root[i].listed ? fs_read_dir : 0));
-    if (!err && files->log)
-        err = allow_log(ruleset, files->log);
+    for (unsigned i = 0; i < files->logs && !err; i++)
+        err = allow_log(ruleset, files->log[i]);
     if (!err && files->certificates)
         err = allow_certificates(ruleset, files->certificates);
     for (unsigned i = 0; i < FACTS && !err; i++)

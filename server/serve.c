@@ -27,6 +27,7 @@
 
 enum {
     DESCRIPTORS_RESERVED = 32, /* stdio, listeners, log, root, and a few for every loop */
+    DESCRIPTORS_PER_HOST = 3,  /* ... and of each further host the folder, the log, what watches */
     DESCRIPTORS_PER_CONNECTION = 2 /* the socket, and the file it is sent */
 };
 
@@ -55,7 +56,8 @@ static uint64_t connections_allowed(const struct server *srv, uint64_t descripto
     const struct serve_options *opt = srv->opt;
     uint64_t each = DESCRIPTORS_PER_CONNECTION + arrange_pipes_each(&srv->arrangement, srv->engine);
     uint64_t beside = DESCRIPTORS_RESERVED + arrange_pipes(&srv->arrangement, srv->engine) +
-                      (opt->metrics ? METRICS_DESCRIPTORS : 0);
+                      (opt->metrics ? METRICS_DESCRIPTORS : 0) +
+                      (srv->hosts ? (srv->hosts->count - 1) * DESCRIPTORS_PER_HOST : 0);
     uint64_t most = descriptors > beside + each ? (descriptors - beside) / each : 1;
 
     most *= srv->arrangement.processes ? srv->arrangement.workers : 1;
@@ -129,41 +131,23 @@ static int check_options(const struct serve_options *opt)
     return EXIT_DONE;
 }
 
-static int check_log(const struct serve_options *opt)
-{
-    if (opt->log != LOG_OFF || strcmp(opt->log_file, "-") == 0)
-        return EXIT_DONE;
-    say_error("--log-file %s: no log is kept; add --log combined or --log json", opt->log_file);
-    return EXIT_USAGE;
-}
-
 /* --- Opening ---------------------------------------------------------------------------------- */
 
-static int open_log(struct server *srv)
+static int open_sites(struct server *srv)
 {
-    const struct serve_options *opt = srv->opt;
-    int err;
+    int code = hosts_open_sites(srv->hosts, srv->opt);
 
-    if (opt->log == LOG_OFF)
-        return EXIT_DONE;
-    err = log_open(&srv->log, (enum log_format)opt->log, opt->log_file);
-    if (!err)
-        log_clients(srv->log, srv->clients);
-    if (!err)
-        return EXIT_DONE;
-    say_error("cannot open the log %s: %s; choose another with --log-file%s%s", opt->log_file,
-              say_why(err), opt->user ? ", writable for user " : "", opt->user ? opt->user : "");
-    return EXIT_FAILED;
+    srv->site = srv->hosts->row[0].site;
+    if (!code)
+        code = hosts_open_logs(srv->hosts, srv);
+    srv->log = srv->hosts->row[0].log;
+    return code;
 }
 
 static int open_rest(struct server *srv)
 {
-    int code = srv->hosts ? hosts_open_sites(srv->hosts, srv->opt) : EXIT_DONE, err;
+    int code = srv->hosts ? open_sites(srv) : EXIT_DONE, err;
 
-    if (!code && srv->hosts)
-        srv->site = srv->hosts->row[0].site;
-    if (!code)
-        code = open_log(srv);
     if (code)
         return code;
     err = stats_open(&srv->stats, srv->arrangement.workers + 1); /* and the supervisor */
@@ -183,8 +167,8 @@ static void close_rest(struct server *srv)
         close(srv->stop_fd);
     if (srv->stats)
         stats_close(srv->stats);
-    if (srv->log)
-        log_close(srv->log);
+    if (srv->hosts)
+        hosts_close_logs(srv->hosts);
     tls_close(srv->tls);
     metrics_close(srv->metrics);
     clients_close(srv->clients);
@@ -424,7 +408,7 @@ int serve_run(const struct serve_config *config)
     if (!code && files)
         code = hosts_open(&hosts, config);
     if (!code && files)
-        code = check_log(&config->opt);
+        code = hosts_check_logs(hosts, config->opt.config);
     if (!code)
         code = serve_hosts(&config->opt, hosts);
     hosts_close(hosts);

@@ -33,6 +33,7 @@
 #include <unistd.h>
 #include "../base/thread.h"
 #include "handover.h"
+#include "hosts.h"
 #include "metrics.h"
 #include "tls.h"
 
@@ -123,7 +124,7 @@ static bool hung_up(struct signals *s)
 static void dispatch(struct signals *s, unsigned signal)
 {
     char counters[1024];
-    int err;
+    bool logs;
 
     if (signal == SIGINT || signal == SIGTERM) {
         stop(s);
@@ -134,11 +135,11 @@ static void dispatch(struct signals *s, unsigned signal)
         }
     } else if (signal == SIGHUP) {
         notify_reloading();
-        err = s->srv->log ? log_reopen(s->srv->log) : 0;
-        if (err)
-            say_error("cannot reopen the log: %s; still writing to the old file", say_why(err));
-        else if (s->srv->log || !s->srv->tls)
-            say(s->srv->log ? "log reopened" : "SIGHUP: there is no log to reopen");
+        logs = s->srv->hosts && hosts_have_logs(s->srv->hosts);
+        if (logs && hosts_reopen_logs(s->srv->hosts))
+            say("log reopened");
+        else if (!logs && !s->srv->tls)
+            say("SIGHUP: there is no log to reopen");
         if (s->srv->tls)
             tls_reload(s->srv->tls);
         notify("READY=1");

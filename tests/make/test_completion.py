@@ -13,7 +13,7 @@ LOADS = {"bash": 'eval "$(rung completion)"', "zsh": 'eval "$(rung completion zs
 EXACTLY = {
     "rung --head-": {"--head-timeout"},
     "rung serve --no-h": {"--no-health", "--no-hidden"},
-    "rung --log ": {"off", "combined", "json", "stages", "timed"},
+    "rung --log ": {"off", "combined", "json", "stages", "timed", "vhost"},
     "rung -p 0 pic": {"pictures"},
     "rung serve my": {"my music"},
     "rung --log-file a-f": {"a-file"},

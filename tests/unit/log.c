@@ -147,21 +147,25 @@ static void test_not_understood(void **state)
 
 static void test_long_values(void **state)
 {
-    static char huge[HEAD_BYTES_MAX];
-    char buf[PIPE_BUF * 4];
+    static const struct probe_stamps stamps = {1ull << 63, 1, 0}; /* differences of 20 digits */
+    static char huge[HEAD_BYTES_MAX], site[200];
     struct http_head head;
+    struct http_receipt receipt = {.head = &head, .status = 200};
+    char buf[PIPE_BUF * 4];
     struct log *log;
 
     (void)state;
-    for (enum log_format format = LOG_COMBINED; format <= LOG_JSON; format++) {
+    memset(huge, '\x80', sizeof(huge)); /* the widest escape */
+    memset(site, 'x', sizeof(site) - 1);
+    for (enum log_format format = LOG_COMBINED; format <= LOG_VHOST; format++) {
         unlink(path);
-        memset(huge, '\x80', sizeof(huge)); /* the widest escape */
         assert_int_equal(log_open(&log, format, path), 0);
+        log_site(log, site);
         head_make(&head, "");
         head.target = head.method_text = (struct slice){huge, sizeof(huge)};
         head_add(&head, FIELD_USER_AGENT, head.target);
         head_add(&head, FIELD_REFERER, head.target);
-        one(log, &head, UINT64_MAX, true);
+        log_end(log_begin(log, -1, &receipt, &stamps), UINT64_MAX, false);
         log_close(log);
         assert_in_range(contents(path, buf, sizeof(buf)), 3000, PIPE_BUF);
         assert_true(strchr(buf, '\n') == buf + strlen(buf) - 1);

@@ -421,7 +421,7 @@ def test_certificates_by_name(secure, tmp_path):
 HOST = '[[host]]\nname = ["a.example"]\nroot = "."\n'
 MISTAKES = [
     (HOST + "port = 1", 4, "port: it is for the whole server; write it above the first [[host]]"),
-    *((HOST + f"{key} = 1", 4, f"{key}: it is for the whole server") for key in ("engine", "workers", "log", "sandbox", "cache", "bind", "handover", "config")),
+    *((HOST + f"{key} = 1", 4, f"{key}: it is for the whole server") for key in ("engine", "workers", "metrics", "sandbox", "cache", "bind", "handover", "config")),
     (HOST + "spaa = true", 4, "spaa: no such key; did you mean spa?"),
     (HOST + "names = 1", 4, "names: no such key; did you mean name?"),
     (HOST + "spa = 1", 4, "spa: it takes true or false, not a number"),
