@@ -8,14 +8,15 @@ import socket
 
 import pytest
 from lib import h2 as http2
-from lib.client import PATIENCE, request
+from lib.client import PATIENCE, Wire, request
+from lib.limited import connections
 from lib.secured import EVERYWHERE
 from lib.server import ENGINE, wait_for
 from lib.trees import write
 
 from cli import EXIT_DONE, EXIT_USAGE, as_root, log_lines, run
 from test_cli_log import COMBINED
-from test_hosts import NAMES, ask, crowd, file, hosts, places, table  # noqa: F401 (fixtures among them)
+from test_hosts import NAMES, ask, connect, crowd, file, hosts, make, places, table  # noqa: F401 (fixtures among them)
 
 pytestmark = [pytest.mark.userspace("a configuration file"),
               pytest.mark.skipif(EVERYWHERE, reason="its clients connect for one name and ask for others")]
@@ -269,3 +270,40 @@ def test_round_trip(file, places):
     first = run("config", "--config", file(text))
     assert first.returncode == EXIT_DONE and first.stdout.endswith('log-file = "x"\n') and first.stdout.count('log = "off"') == 1
     assert run("config", "--config", file(first.stdout)).stdout == first.stdout
+
+
+# --- Answers for which nothing is looked for ----------------------------------------------------------------
+
+
+@pytest.mark.core
+def test_redirected_to_https(hosts, tmp_path):
+    """The fields of that answer, and the log, are those of the host that it is for, whichever was asked for last."""
+    log = tmp_path / "log"
+    fields = {letter: f'header = ["X-Host: {letter}"]' for letter in "abc"}
+    pair = make(tmp_path, "all", "a.example", "b.example", "deep.a.example")
+    server = hosts(fields, f'tls = ["{pair}"]\n' + logged(log, form="vhost"))
+    for number, letter in enumerate("abcbac", 1):
+        with connect(server, "a.example") as wire:
+            assert ask(wire, "a.example").get("x-host") == "a"
+        with Wire(server.address, secured=False) as wire:
+            reply = ask(wire, NAMES[letter][0])
+            assert reply.status == 308 and reply.get("x-host") == letter
+        assert VHOST.fullmatch(log_lines(log, 2 * number)[-1])[1] == NAMES[letter][0]
+
+
+@pytest.mark.core
+@pytest.mark.capacity(2)
+def test_one_connection_too_many(hosts, places, tmp_path):
+    """Its answer is the page of the host that it asks for."""
+    log = tmp_path / "log"
+    for letter, place in places.items():
+        write(f"{place}/429.html", f"too many for {letter}\n".encode())
+    server = hosts(top=logged(log, form="vhost"), args=connections(1))
+    with server.wire() as first:
+        for number, letter in enumerate("abcbac", 1):
+            ask(first, NAMES["b"][0])
+            log_lines(log, 2 * number - 1)
+            with server.wire() as wire:
+                reply = ask(wire, NAMES[letter][0])
+                assert reply.status == 429 and reply.body == f"too many for {letter}\n".encode()
+            assert VHOST.fullmatch(log_lines(log, 2 * number)[-1])[1] == NAMES[letter][0]
