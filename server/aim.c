@@ -113,6 +113,11 @@ static void turn(struct loop *l, unsigned number)
     aim_offload(l);
 }
 
+unsigned aim_number(const struct loop *l)
+{
+    return l->aim ? l->aim->number : 0;
+}
+
 int aim_open(struct loop *l)
 {
     const struct server *srv = l->worker->server;

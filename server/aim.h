@@ -19,6 +19,9 @@ bool aim_has_fields(const struct server *srv);
 /* http_host.aim: 421 if the connection's certificate is for another site. */
 unsigned aim(void *ctx, const struct conn *conn, const struct http_head *head);
 
+/* The number of the site that answers the request before the loop. */
+unsigned aim_number(const struct loop *l);
+
 /* Opens and closes what a loop needs for that: nothing if there is one site.  0 or -errno. */
 int  aim_open(struct loop *l);
 void aim_close(struct loop *l);

@@ -331,10 +331,12 @@ static void host_answered(void *site, void *note, uint64_t body_bytes, bool comp
 }
 
 /* --metrics: the same, counted by method and status and measured.  A note with the time is put
- * around the log's.  Without memory for it the answer is neither measured nor logged. */
+ * around the log's.  Without memory for it the answer is neither measured nor logged, and its bytes
+ * are counted as the first host's, because none may be missing from the sum. */
 struct metered {
     uint64_t begun_ns;
     void *note;
+    unsigned host;
 };
 
 static void *host_answer_metered(void *site, const struct conn *conn,
@@ -342,13 +344,15 @@ static void *host_answer_metered(void *site, const struct conn *conn,
 {
     struct loop *l = site;
     struct metered *m = buffers_get(l, sizeof(*m));
+    unsigned host = aim_number(l);
 
     stats_add(l->worker->server->stats, STAT_ANSWERS, 1);
-    meter_begin(l->worker->server->stats, receipt);
+    meter_begin(l->worker->server->stats, host, receipt);
     if (!m) {
         l->stamps = (struct probe_stamps){0};
         return NULL;
     }
+    m->host = host;
     m->begun_ns = l->stamps.parsed ? l->stamps.parsed : clock_ns();
     m->note = answer_stamped(l, conn, receipt);
     return m;
@@ -358,10 +362,10 @@ static void host_answered_metered(void *site, void *note, uint64_t body_bytes, b
 {
     struct loop *l = site;
     struct metered *m = note;
-
     uint64_t ns = m ? clock_ns() - m->begun_ns : 0;
 
     host_answered(site, m ? m->note : NULL, body_bytes, complete);
+    meter_sent(l->worker->server->stats, m ? m->host : 0, body_bytes);
     if (m && complete) /* after it was counted as complete: metrics_text.c relies on that */
         meter_took(l->worker->server->stats, ns);
     if (m)

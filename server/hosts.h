@@ -52,6 +52,7 @@ int  hosts_open(struct hosts **hosts, const struct serve_config *config);
 int  hosts_open_sites(struct hosts *hosts, const struct serve_options *opt);
 void hosts_close(struct hosts *hosts); /* NULL is fine */
 void hosts_say(const struct hosts *hosts); /* which name has which folder */
+unsigned hosts_labelled(const struct hosts *hosts); /* how many have a label: all or none */
 
 /* --- hosts_log.c ------------------------------------------------------------------------------ */
 

@@ -227,6 +227,11 @@ void hosts_close(struct hosts *h)
     free(h);
 }
 
+unsigned hosts_labelled(const struct hosts *h)
+{
+    return h->row[0].label ? h->count : 0;
+}
+
 void hosts_say(const struct hosts *h)
 {
     for (unsigned i = 0; i < h->count; i++) {

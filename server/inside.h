@@ -169,6 +169,15 @@ enum stat_id {
 enum { METER_METHODS = 4, METER_CLASSES = 5, METER_BUCKETS = 17 };
 struct stats;
 int  stats_open(struct stats **stats, unsigned slots);
+/* ... with cells for each of several hosts; 0: there are none, or no --metrics. */
+int  stats_open_hosts(struct stats **stats, unsigned slots, unsigned hosts);
+unsigned stats_hosts(const struct stats *stats);
+/* Cells of a host: answers begun, as STAT_REQUESTS, which then stay 0; and bytes of bodies sent. */
+enum { STAT_HOST_BYTES = METER_METHODS * METER_CLASSES, STAT_HOST_CELLS };
+static inline enum stat_id stat_of_host(unsigned host, unsigned cell)
+{
+    return (enum stat_id)(STAT_CELLS + host * STAT_HOST_CELLS + cell);
+}
 void stats_close(struct stats *stats);
 /* this process counts there; slot 0 unless told */
 void stats_use(struct stats *stats, unsigned slot);
@@ -179,7 +188,7 @@ void stats_own_end(void);
 /* the slot's process died: connections that it had open are lost */
 void stats_lose(struct stats *stats, unsigned slot);
 void stats_add_shared(struct stats *stats, enum stat_id stat, uint64_t n);
-extern _Thread_local _Atomic uint64_t *stats_own; /* [STAT_CELLS], or NULL */
+extern _Thread_local _Atomic uint64_t *stats_own; /* all cells, or NULL */
 /* Relaxed.  A thread with counters of its own needs no locked instruction, and shares no cache
  * line. */
 static inline void stats_add(struct stats *stats, enum stat_id stat, uint64_t n)
@@ -200,8 +209,10 @@ void stats_json(const struct stats *stats, char *buf, size_t cap); /* one line *
 const char *stats_help(enum stat_id stat); /* what it counts, of one that stats.def has */
 
 /* --- Meter (meter.c): what is counted while --metrics is given -------------------------------- */
-/* An answer begins.  Before that STAT_ANSWERS has counted it. */
-void meter_begin(struct stats *stats, const struct http_receipt *receipt);
+/* An answer of that host begins.  Before that STAT_ANSWERS has counted it. */
+void meter_begin(struct stats *stats, unsigned host, const struct http_receipt *receipt);
+/* Bytes of its body were sent. */
+void meter_sent(struct stats *stats, unsigned host, uint64_t body_bytes);
 /* An answer was complete after that time. */
 void meter_took(struct stats *stats, uint64_t ns);
 /* The names of the cells, in order: "GET" to "other", and the upper edges of all buckets but the

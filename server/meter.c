@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* meter.c - what is counted only while --metrics is given: answers by method and status, and how
- * long they took.
+/* meter.c - what is counted only while --metrics is given: answers by method and status, and by
+ * host if there are several, and how long they took.
  *
  * Both kinds of figures are cells among the counters (stats.c), so all processes and threads count
  * there. Without --metrics none of this runs: host.c gives the core other functions then.
@@ -29,13 +29,21 @@ _Static_assert(STAT_TOOK == STAT_REQUESTS + METER_METHODS * METER_CLASSES &&
                    STAT_TOOK_NS == STAT_TOOK + METER_BUCKETS,
                "inside.h has the cells");
 
-void meter_begin(struct stats *stats, const struct http_receipt *receipt)
+void meter_begin(struct stats *stats, unsigned host, const struct http_receipt *receipt)
 {
-    unsigned method = receipt->head->method, class = receipt->status / 100 - 1;
+    unsigned method = receipt->head->method, class = receipt->status / 100 - 1, cell;
 
     method = method < METER_METHODS ? method : METER_METHODS - 1;
     class = class < METER_CLASSES ? class : METER_CLASSES - 1;
-    stats_add(stats, (enum stat_id)(STAT_REQUESTS + method * METER_CLASSES + class), 1);
+    cell = method * METER_CLASSES + class;
+    stats_add(stats, stats_hosts(stats) ? stat_of_host(host, cell)
+                                        : (enum stat_id)(STAT_REQUESTS + cell), 1);
+}
+
+void meter_sent(struct stats *stats, unsigned host, uint64_t body_bytes)
+{
+    if (stats_hosts(stats))
+        stats_add(stats, stat_of_host(host, STAT_HOST_BYTES), body_bytes);
 }
 
 void meter_took(struct stats *stats, uint64_t ns)

@@ -51,15 +51,18 @@ int  metrics_page(const struct metrics_start *start, bool plain, struct source *
 void metrics_page_free(struct source *source);
 
 /* --- metrics_text.c --------------------------------------------------------------------------- */
-enum { METRICS_BYTES_MAX = 16384 }; /* a page; a test fills all counters */
+/* A page, and more for each host; a test fills all counters. */
+enum { METRICS_BYTES_MAX = 16384, METRICS_HOST_BYTES_MAX = 2048 };
+size_t metrics_bytes_max(const struct server *srv);
 struct metrics_view {
     const struct server *srv;
     uint64_t uptime_ms, started_ms; /* the latter in Unix time */
     uint64_t descriptors;  /* open in all processes; 0: not known */
     uint64_t descriptors_max;
 };
-/* Writes all families into buf.  plain: the format of Prometheus, version 0.0.4.  Returns bytes. */
-size_t metrics_write(const struct metrics_view *view, bool plain, char buf[METRICS_BYTES_MAX]);
+/* Writes all families into buf, which has room for metrics_bytes_max().  plain: the format of
+ * Prometheus, version 0.0.4.  Returns bytes. */
+size_t metrics_write(const struct metrics_view *view, bool plain, char *buf);
 const char *metrics_type(bool plain);
 
 #endif

@@ -15,7 +15,7 @@
 
 struct page {
     struct source source;
-    char text[METRICS_BYTES_MAX];
+    char text[];
 };
 
 static uint64_t names_in(DIR *folder)
@@ -65,7 +65,7 @@ int metrics_page(const struct metrics_start *start, bool plain, struct source **
 {
     struct metrics_view view = {.srv = start->srv, .uptime_ms = clock_ms() - start->clock_ms,
                                 .started_ms = start->unix_ms};
-    struct page *page = malloc(sizeof(*page));
+    struct page *page = malloc(sizeof(*page) + metrics_bytes_max(start->srv));
     struct rlimit limit;
 
     if (!page)

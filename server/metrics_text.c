@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include "../base/version.h"
 #include "health.h"
+#include "hosts.h"
 #include "metrics.h"
 
 enum kind { COUNTER, GAUGE, HISTOGRAM, INFO };
@@ -23,6 +24,7 @@ struct family {
     unsigned stat;                     /* of a counter */
     unsigned gauge;                    /* enum gauge, of a gauge */
     bool seconds;                      /* ... in ms */
+    bool hosts;                        /* left out if no host has a label */
     void (*put)(struct sheet *s, const struct family *f); /* or NULL */
 };
 
@@ -30,6 +32,7 @@ struct family {
 #define GAUGE(name, ...) GAUGE_##name,
 #define SECONDS(name, ...) GAUGE_##name,
 #define SPECIAL(...)
+#define HOSTS(...)
 enum gauge {
 #include "metrics.def"
     GAUGES
@@ -38,22 +41,30 @@ enum gauge {
 #undef GAUGE
 #undef SECONDS
 #undef SPECIAL
+#undef HOSTS
+
+/* What is shown of a host. */
+struct host_cells {
+    uint64_t class[METER_CLASSES], body_bytes;
+};
 
 /* A page that is being written. */
 struct sheet {
     const struct metrics_view *view;
     bool plain;
-    size_t used;
+    size_t used, room;
     char *buf;
     uint64_t cell[STAT_CELLS];
     uint64_t gauge[GAUGES];
+    unsigned hosts;
+    struct host_cells host[HOSTS_MAX + 1];
 };
 
 static void put(struct sheet *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void put(struct sheet *s, const char *format, ...)
 {
-    size_t room = METRICS_BYTES_MAX - s->used;
+    size_t room = s->room - s->used;
     va_list args;
     int n;
 
@@ -87,6 +98,29 @@ static uint64_t sum_of(const struct sheet *s, unsigned first, unsigned count)
     return sum;
 }
 
+/* The server's own cells are the sums over all hosts: with a number that was read at another moment
+ * they would not agree. */
+static void read_hosts(struct sheet *s)
+{
+    const struct stats *stats = s->view->srv->stats;
+
+    if (s->hosts)
+        s->cell[STAT_BODY_BYTES] = 0;
+    for (unsigned i = 0; i < s->hosts; i++) {
+        struct host_cells *host = &s->host[i];
+
+        *host = (struct host_cells){.body_bytes =
+                                        stats_sum(stats, stat_of_host(i, STAT_HOST_BYTES))};
+        s->cell[STAT_BODY_BYTES] += host->body_bytes;
+        for (unsigned k = 0; k < METER_METHODS * METER_CLASSES; k++) {
+            uint64_t n = stats_sum(stats, stat_of_host(i, k));
+
+            host->class[k % METER_CLASSES] += n;
+            s->cell[STAT_REQUESTS + k] += n;
+        }
+    }
+}
+
 static void read_cells(struct sheet *s)
 {
     static const enum stat_id ends[] = {STAT_CLOSED, STAT_LOST, STAT_COMPLETE, STAT_BROKEN};
@@ -103,6 +137,7 @@ static void read_cells(struct sheet *s)
             s->cell[i] = stats_sum(stats, (enum stat_id)i);
     for (unsigned i = 0; i < ENDS; i++)
         s->cell[ends[i]] = ended[i];
+    read_hosts(s);
 }
 
 static void find_gauges(struct sheet *s)
@@ -188,6 +223,21 @@ static void put_durations(struct sheet *s, const struct family *f)
         ns / 1000000000, ns % 1000000000, f->name, sum_of(s, STAT_TOOK, METER_BUCKETS));
 }
 
+static void put_host_requests(struct sheet *s, const struct family *f)
+{
+    for (unsigned i = 0; i < s->hosts; i++)
+        for (unsigned c = 1; c < METER_CLASSES; c++)
+            put(s, "rung_%s_total{host=\"%s\",status=\"%uxx\"} %" PRIu64 "\n", f->name,
+                s->view->srv->hosts->row[i].label, c + 1, s->host[i].class[c]);
+}
+
+static void put_host_bytes(struct sheet *s, const struct family *f)
+{
+    for (unsigned i = 0; i < s->hosts; i++)
+        put(s, "rung_%s_total{host=\"%s\"} %" PRIu64 "\n", f->name,
+            s->view->srv->hosts->row[i].label, s->host[i].body_bytes);
+}
+
 static void put_number(struct sheet *s, const struct family *f)
 {
     uint64_t n = f->kind == COUNTER ? s->cell[f->stat] : s->gauge[f->gauge];
@@ -207,6 +257,8 @@ static void put_number(struct sheet *s, const struct family *f)
      .seconds = true},
 #define SPECIAL(name_, kind_, unit_, help_, put_) \
     {.name = #name_, .unit = unit_, .help = help_, .kind = kind_, .put = put_},
+#define HOSTS(name_, unit_, help_, put_) \
+    {.name = #name_, .unit = unit_, .help = help_, .kind = COUNTER, .put = put_, .hosts = true},
 static const struct family families[] = {
 #include "metrics.def"
 };
@@ -214,6 +266,12 @@ static const struct family families[] = {
 #undef GAUGE
 #undef SECONDS
 #undef SPECIAL
+#undef HOSTS
+
+size_t metrics_bytes_max(const struct server *srv)
+{
+    return METRICS_BYTES_MAX + (size_t)stats_hosts(srv->stats) * METRICS_HOST_BYTES_MAX;
+}
 
 const char *metrics_type(bool plain)
 {
@@ -221,16 +279,18 @@ const char *metrics_type(bool plain)
                  : "application/openmetrics-text; version=1.0.0; charset=utf-8";
 }
 
-size_t metrics_write(const struct metrics_view *view, bool plain, char buf[METRICS_BYTES_MAX])
+size_t metrics_write(const struct metrics_view *view, bool plain, char *buf)
 {
-    struct sheet s = {.view = view, .plain = plain, .buf = buf};
+    struct sheet s = {.view = view, .plain = plain, .buf = buf,
+                      .room = metrics_bytes_max(view->srv),
+                      .hosts = stats_hosts(view->srv->stats)};
 
     read_cells(&s);
     find_gauges(&s);
     for (unsigned i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
         struct family f = families[i];
 
-        if (f.kind == GAUGE && s.gauge[f.gauge] == LEFT_OUT)
+        if ((f.kind == GAUGE && s.gauge[f.gauge] == LEFT_OUT) || (f.hosts && !s.hosts))
             continue;
         if (!f.help)
             f.help = stats_help((enum stat_id)f.stat);

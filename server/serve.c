@@ -150,7 +150,8 @@ static int open_rest(struct server *srv)
 
     if (code)
         return code;
-    err = stats_open(&srv->stats, srv->arrangement.workers + 1); /* and the supervisor */
+    err = stats_open_hosts(&srv->stats, srv->arrangement.workers + 1, /* and the supervisor */
+                           srv->metrics && srv->hosts ? hosts_labelled(srv->hosts) : 0);
     if (!err) {
         srv->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         err = srv->stop_fd < 0 ? -errno : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stats.c - counters in memory that all processes of the server share: one slot for each worker,
- * and one for the supervisor.
+ * and one for the supervisor.  Each has the same cells, and behind them those of hosts.
  *
  * A slot has two parts on cache lines of their own.  A worker whose one thread runs a loop counts
  * in the first, alone.  All other threads of a process share the second part of its slot, by atomic
@@ -14,18 +14,24 @@
 #include <sys/mman.h>
 #include "inside.h"
 
-enum { CACHE_LINE = 64 };
-
-struct stats_slot {
-    _Alignas(CACHE_LINE) _Atomic uint64_t own[STAT_CELLS];
-    _Alignas(CACHE_LINE) _Atomic uint64_t count[STAT_CELLS];
-};
+enum { CACHE_LINE = 64, LINE_CELLS = CACHE_LINE / sizeof(uint64_t) };
 
 struct stats {
-    unsigned slots;
-    size_t bytes;
-    struct stats_slot slot[];
+    unsigned slots, hosts;
+    size_t bytes, stride; /* of all; cells from one part to the next */
+    _Alignas(CACHE_LINE) _Atomic uint64_t cell[]; /* two parts for each slot */
 };
+
+/* A slot's two parts: of the one thread that owns it, and of all others. */
+static _Atomic uint64_t *own_of(struct stats *s, unsigned slot)
+{
+    return s->cell + 2 * slot * s->stride;
+}
+
+static _Atomic uint64_t *shared_of(struct stats *s, unsigned slot)
+{
+    return s->cell + (2 * slot + 1) * s->stride;
+}
 
 static unsigned mine; /* this process's slot: set once, before its threads start */
 _Thread_local _Atomic uint64_t *stats_own;
@@ -47,17 +53,30 @@ const char *stats_help(enum stat_id stat)
     return helps[stat];
 }
 
-int stats_open(struct stats **stats, unsigned slots)
+int stats_open_hosts(struct stats **stats, unsigned slots, unsigned hosts)
 {
-    size_t bytes = sizeof(struct stats) + slots * sizeof(struct stats_slot);
+    size_t lines = (STAT_CELLS + hosts * STAT_HOST_CELLS + LINE_CELLS - 1) / LINE_CELLS;
+    size_t bytes = sizeof(struct stats) + 2 * slots * lines * CACHE_LINE;
     void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (mem == MAP_FAILED)
         return -errno;
     *stats = mem; /* zeroed */
     (*stats)->slots = slots;
+    (*stats)->hosts = hosts;
     (*stats)->bytes = bytes;
+    (*stats)->stride = lines * LINE_CELLS;
     return 0;
+}
+
+int stats_open(struct stats **stats, unsigned slots)
+{
+    return stats_open_hosts(stats, slots, 0);
+}
+
+unsigned stats_hosts(const struct stats *stats)
+{
+    return stats->hosts;
 }
 
 void stats_close(struct stats *stats)
@@ -74,7 +93,7 @@ void stats_use(struct stats *stats, unsigned slot)
 void stats_own_begin(struct stats *stats, unsigned slot)
 {
     core_assert(slot < stats->slots);
-    stats_own = stats->slot[slot].own;
+    stats_own = own_of(stats, slot);
 }
 
 void stats_own_end(void)
@@ -84,12 +103,12 @@ void stats_own_end(void)
 
 void stats_add_shared(struct stats *stats, enum stat_id stat, uint64_t n)
 {
-    atomic_fetch_add_explicit(&stats->slot[mine].count[stat], n, memory_order_relaxed);
+    atomic_fetch_add_explicit(&shared_of(stats, mine)[stat], n, memory_order_relaxed);
 }
 
 void stats_most(struct stats *stats, enum stat_id stat, uint64_t n)
 {
-    _Atomic uint64_t *most = &stats->slot[mine].count[stat];
+    _Atomic uint64_t *most = &shared_of(stats, mine)[stat];
     uint64_t old = atomic_load_explicit(most, memory_order_relaxed);
 
     while (old < n && !atomic_compare_exchange_weak_explicit(most, &old, n, memory_order_relaxed,
@@ -99,8 +118,9 @@ void stats_most(struct stats *stats, enum stat_id stat, uint64_t n)
 
 static uint64_t slot_count(const struct stats *stats, unsigned slot, enum stat_id stat)
 {
-    uint64_t own = atomic_load_explicit(&stats->slot[slot].own[stat], memory_order_relaxed);
-    uint64_t shared = atomic_load_explicit(&stats->slot[slot].count[stat], memory_order_relaxed);
+    const _Atomic uint64_t *part = stats->cell + 2 * slot * stats->stride;
+    uint64_t own = atomic_load_explicit(&part[stat], memory_order_relaxed);
+    uint64_t shared = atomic_load_explicit(&part[stats->stride + stat], memory_order_relaxed);
 
     if (stat == STAT_STACK_MOST)
         return own > shared ? own : shared;
@@ -110,11 +130,12 @@ static uint64_t slot_count(const struct stats *stats, unsigned slot, enum stat_i
 void stats_lose(struct stats *stats, unsigned slot)
 {
     uint64_t ended = slot_count(stats, slot, STAT_CLOSED) + slot_count(stats, slot, STAT_LOST);
+    _Atomic uint64_t *shared = shared_of(stats, slot);
 
-    atomic_fetch_add_explicit(&stats->slot[slot].count[STAT_LOST],
+    atomic_fetch_add_explicit(&shared[STAT_LOST],
                               slot_count(stats, slot, STAT_ACCEPTED) - ended, memory_order_relaxed);
     for (unsigned i = STAT_CACHE_ENTRIES; i <= STAT_CACHE_BYTES; i++) /* its cache is gone, too */
-        atomic_fetch_sub_explicit(&stats->slot[slot].count[i],
+        atomic_fetch_sub_explicit(&shared[i],
                                   slot_count(stats, slot, (enum stat_id)i), memory_order_relaxed);
 }
 

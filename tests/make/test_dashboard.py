@@ -14,8 +14,10 @@ RUNG = os.path.join(os.path.abspath(os.environ.get("RUNG_BUILD") or f"{TOP}/buil
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """What a server with the engine coro shows, which has every family."""
-    command = [RUNG, "serve", "-e", "coro", "-p", "0", "--metrics", "0", str(tmp_path_factory.mktemp("empty"))]
+    """What a server with the engine coro and a host shows, which has every family."""
+    folder = tmp_path_factory.mktemp("empty")
+    (folder / "rung.toml").write_text(f'[[host]]\nname = ["a.example"]\nroot = "{folder}"\n', encoding="ascii")
+    command = [RUNG, "serve", "-e", "coro", "-p", "0", "--metrics", "0", "--config", f"{folder}/rung.toml"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         said = next(line for line in server.stderr if "metrics at" in line)
         host, port = re.search(r"http://(.*):(\d+)/", said).groups()

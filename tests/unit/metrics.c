@@ -6,11 +6,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <stdlib.h>
+#include "../../server/hosts.h"
 #include "../../server/metrics.h"
 #include <cmocka.h>
 
+enum { HOSTS = HOSTS_MAX + 1 };
 static struct server srv;
-static char page[METRICS_BYTES_MAX];
+static char page[METRICS_BYTES_MAX + HOSTS * METRICS_HOST_BYTES_MAX];
 
 static size_t write_page(bool plain)
 {
@@ -19,7 +22,7 @@ static size_t write_page(bool plain)
                                       .descriptors_max = 1024};
     size_t n = metrics_write(&view, plain, page);
 
-    assert_in_range(n, 1000, METRICS_BYTES_MAX - 1);
+    assert_in_range(n, 1000, metrics_bytes_max(&srv) - 1);
     page[n] = '\0';
     return n;
 }
@@ -27,7 +30,7 @@ static size_t write_page(bool plain)
 /* Whether the page has that line. */
 static bool has(const char *line)
 {
-    char text[200];
+    char text[400];
 
     snprintf(text, sizeof(text), "\n%s\n", line);
     return strstr(page, text) != NULL;
@@ -48,6 +51,7 @@ static int teardown(void **state)
 {
     (void)state;
     stats_close(srv.stats);
+    free(srv.hosts);
     return 0;
 }
 
@@ -104,12 +108,17 @@ static void what_is_not_known_is_left_out(void **state)
     assert_non_null(strstr(page, "rung_workers "));
 }
 
-static void receive(unsigned method, unsigned status)
+static void receive_for(unsigned host, unsigned method, unsigned status)
 {
     struct http_head head = {.method = (enum http_method)method};
     struct http_receipt receipt = {.head = &head, .status = status};
 
-    meter_begin(srv.stats, &receipt);
+    meter_begin(srv.stats, host, &receipt);
+}
+
+static void receive(unsigned method, unsigned status)
+{
+    receive_for(0, method, status);
 }
 
 static void requests_by_method_and_status(void **state)
@@ -156,6 +165,84 @@ static void durations_on_both_sides_of_an_edge(void **state)
     assert_true(has("rung_request_duration_seconds_sum 62.000050003"));
 }
 
+/* --- Hosts ------------------------------------------------------------------------------------ */
+
+static void open_hosts(unsigned count, const char *label[])
+{
+    stats_close(srv.stats);
+    assert_int_equal(stats_open_hosts(&srv.stats, 3, count), 0);
+    srv.hosts = calloc(1, sizeof(*srv.hosts) + count * sizeof(srv.hosts->row[0]));
+    assert_non_null(srv.hosts);
+    srv.hosts->count = count;
+    for (unsigned i = 0; i < count; i++)
+        srv.hosts->row[i].label = label[i];
+}
+
+/* Threads with cells of their own and without count for both hosts, whose sums are the server's. */
+static void by_host(void **state)
+{
+    const char *label[] = {"a.example", "default"};
+
+    (void)state;
+    open_hosts(2, label);
+    receive_for(0, HTTP_GET, 200);
+    receive_for(1, HTTP_GET, 404);
+    meter_sent(srv.stats, 1, 7);
+    stats_own_begin(srv.stats, 2);
+    receive_for(1, HTTP_HEAD, 200);
+    receive_for(1, HTTP_UNKNOWN, 501);
+    receive_for(0, HTTP_GET, 206);
+    meter_sent(srv.stats, 0, 1ull << 40);
+    meter_sent(srv.stats, 1, 2);
+    stats_own_end();
+    write_page(true);
+    assert_true(has("rung_host_requests_total{host=\"a.example\",status=\"2xx\"} 2"));
+    assert_true(has("rung_host_requests_total{host=\"a.example\",status=\"4xx\"} 0"));
+    assert_true(has("rung_host_requests_total{host=\"default\",status=\"2xx\"} 1"));
+    assert_true(has("rung_host_requests_total{host=\"default\",status=\"4xx\"} 1"));
+    assert_true(has("rung_host_requests_total{host=\"default\",status=\"5xx\"} 1"));
+    assert_true(has("rung_host_sent_body_bytes_total{host=\"a.example\"} 1099511627776"));
+    assert_true(has("rung_host_sent_body_bytes_total{host=\"default\"} 9"));
+    assert_true(has("rung_requests_total{method=\"GET\",status=\"2xx\"} 2"));
+    assert_true(has("rung_requests_total{method=\"HEAD\",status=\"2xx\"} 1"));
+    assert_true(has("rung_requests_total{method=\"other\",status=\"5xx\"} 1"));
+    assert_true(has("rung_sent_body_bytes_total 1099511627785"));
+    assert_true(has("rung_answers_open 5"));
+}
+
+static void all_hosts_fit(void **state)
+{
+    static char text[HOSTS][HOST_TEXT];
+    const char *label[HOSTS];
+    char line[HOST_TEXT + 64];
+
+    (void)state;
+    for (unsigned i = 0; i < HOSTS; i++) {
+        memset(text[i], 'a' + (int)(i % 26), HOST_TEXT - 1);
+        label[i] = text[i];
+    }
+    open_hosts(HOSTS, label);
+    for (unsigned i = 0; i < STAT_CELLS + HOSTS * STAT_HOST_CELLS; i++)
+        stats_add(srv.stats, (enum stat_id)i, UINT64_MAX / METER_METHODS); /* and not summed up */
+    for (unsigned plain = 0; plain < 2; plain++) {
+        write_page(plain);
+        snprintf(line, sizeof(line), "rung_host_sent_body_bytes_total{host=\"%s\"} "
+                 "4611686018427387903", text[HOSTS - 1]);
+        assert_true(has(line));
+    }
+}
+
+static void without_hosts_nothing_names_one(void **state)
+{
+    (void)state;
+    meter_sent(srv.stats, 0, 5);
+    stats_add(srv.stats, STAT_BODY_BYTES, 5);
+    write_page(false);
+    assert_null(strstr(page, "host"));
+    assert_true(has("rung_sent_body_bytes_total 5"));
+    assert_int_equal(metrics_bytes_max(&srv), METRICS_BYTES_MAX);
+}
+
 static void two_formats(void **state)
 {
     size_t n = write_page(false);
@@ -181,6 +268,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_not_known_is_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(requests_by_method_and_status, setup, teardown),
         cmocka_unit_test_setup_teardown(durations_on_both_sides_of_an_edge, setup, teardown),
+        cmocka_unit_test_setup_teardown(by_host, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_hosts_fit, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_hosts_nothing_names_one, setup, teardown),
         cmocka_unit_test_setup_teardown(two_formats, setup, teardown),
     };
 

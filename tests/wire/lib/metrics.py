@@ -85,6 +85,17 @@ def total(found, name):
     return sum(value for key, value in found.items() if key.partition("{")[0] == name)
 
 
+def check_hosts(found):
+    """The sums over all hosts, if there are any."""
+    def of_class(family, status):
+        return sum(value for name, value in found.items() if name.startswith(family + "{") and f'status="{status}"' in name)
+    if not any(name.startswith("rung_host_") for name in found):
+        return
+    for status in ("2xx", "3xx", "4xx", "5xx"):
+        require(of_class("rung_host_requests_total", status) == of_class("rung_requests_total", status), "hosts:", status, found)
+    require(total(found, "rung_host_sent_body_bytes_total") == found["rung_sent_body_bytes_total"], "bytes of hosts:", found)
+
+
 def check_laws(found):
     """What docs/metrics.md promises of every page."""
     one = {name.removeprefix("rung_"): value for name, value in found.items()}
@@ -96,3 +107,4 @@ def check_laws(found):
     require(buckets == sorted(buckets) and buckets[-1] == one["request_duration_seconds_count"], "buckets:", found)
     require(buckets[-1] <= one["answers_complete_total"], "durations:", found)
     require(0 <= one["workers_running"] <= one["workers"], "workers:", found)
+    check_hosts(found)
