@@ -14,7 +14,7 @@ from lib.secured import EVERYWHERE
 from lib.server import ENGINE, wait_for
 from lib.trees import write
 
-from cli import EXIT_DONE, EXIT_USAGE, as_root, log_lines, run
+from cli import EXIT_DONE, EXIT_USAGE, as_root, begin, log_lines, run  # noqa: F401
 from test_cli_log import COMBINED
 from test_hosts import NAMES, ask, connect, crowd, file, hosts, make, places, table  # noqa: F401 (fixtures among them)
 
@@ -95,6 +95,25 @@ def test_every_answer_has_its_host(hosts, places, tmp_path):
     for line in lines:
         letter = line[5].split()[1][-1]
         assert line[1] == NAMES[letter][0], line[0]
+
+
+HOSTILE = ['b.example"', "b.example\\n", "b.example 200", 'x","host":"b.example', "b.example\x1b[2J", "b.example\x7f", "default", "%s%n", "b" * 300,
+           "b.example\x00", "../b.example", "*.a.example", ".b.example", "b.example, a.example", "b.example:80:80"]
+
+
+@any_engine
+@pytest.mark.parametrize("form", ["vhost", "json"])
+def test_hostile_names(hosts, tmp_path, form):
+    """What a client writes into the field Host is never in the log: a line has a name of the configuration, and is one line."""
+    log = tmp_path / "log"
+    server = hosts(top=logged(log, form=form))
+    for number, name in enumerate(HOSTILE, 1):
+        with server.wire() as wire:
+            wire.send(b"GET /f.txt HTTP/1.1\r\nHost: " + name.encode() + b"\r\n\r\n")
+            assert wire.reply().status in (200, 400)
+        line = log_lines(log, number)[-1]
+        assert (json.loads(line)["host"] if form == "json" else VHOST.fullmatch(line)[1]) in ("a.example", "deep.a.example"), name
+    assert len(log_lines(log, len(HOSTILE))) == len(HOSTILE)
 
 
 def test_streams(hosts, tmp_path):
@@ -226,6 +245,31 @@ def test_a_log_of_one_host_alone(hosts, tmp_path):
         for letter in "acba":
             ask(wire, NAMES[letter][0], f"/f.txt?{letter}")
     assert targets(log, 1) == ["/f.txt?b"]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("args", WORKERS)
+def test_after_a_live_upgrade(begin, file, places, tmp_path, args):
+    """The next server writes to the same files, and a signal makes it open them again."""
+    text = "".join(table(NAMES[letter][:1], places[letter], logged(tmp_path / letter, form="combined")) for letter in "ab")
+    options = ["-p", "0", "--handover", tmp_path / "next", "--config", file(text), *args]
+    servers = [begin(*options)]
+
+    def ask_both(server, query):
+        for letter in "ab":
+            assert server.get(f"/f.txt?{query}", headers={"Host": NAMES[letter][0]}).body == f"file of {letter}\n".encode()
+    ask_both(servers[0], 1)
+    servers.append(begin(*options))
+    assert servers[0].end(None) == EXIT_DONE
+    ask_both(servers[1], 2)
+    for letter in "ab":
+        assert targets(tmp_path / letter, 2) == ["/f.txt?1", "/f.txt?2"]
+        os.rename(tmp_path / letter, tmp_path / f"{letter}.old")
+    servers[1].send(signal.SIGHUP)
+    servers[1].said("log reopened")
+    ask_both(servers[1], 3)
+    for letter in "ab":
+        assert targets(tmp_path / letter, 1) == ["/f.txt?3"] and len(targets(tmp_path / f"{letter}.old", 2)) == 2
 
 
 @as_root

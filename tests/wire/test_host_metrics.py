@@ -65,6 +65,20 @@ def test_everything_is_counted_for_its_host(hosts):
 
 
 @any_engine
+def test_names_of_clients_are_no_labels(hosts):
+    """However many names clients invent, a page has as many samples as before."""
+    server = hosts(args=HERE)
+    watch = Watch(server)
+    before = watch.read()
+    with server.wire() as wire:
+        for number in range(300):
+            assert ask(wire, f"x{number}.example").status == 200
+            assert ask(wire, f"y{number}.a.example").status == 200
+    found = settled(watch, 600)
+    assert found.keys() == before.keys() and by_host(found, "2xx") == {"a.example": 600}
+
+
+@any_engine
 def test_both_formats_and_readers_of_others(hosts):
     server = hosts(args=HERE)
     ask_all(server)
