@@ -150,7 +150,7 @@ static int add_certificates(struct hosts *h, const struct serve_config *config)
     for (unsigned i = 0; i < config->hosts; i++)
         if (config->host[i].certified)
             add_pairs(item, &n, &config->host[i].opt.tls);
-    h->tls = (struct tls_pairs){item, n};
+    h->tls = (struct tls_pairs){item, n, config->opt.tls_client_ca};
     return EXIT_DONE;
 }
 

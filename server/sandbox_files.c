@@ -140,6 +140,8 @@ static int allow_certificates(int ruleset, const struct tls_pairs *list)
         if (!err && comma)
             err = allow_again(ruleset, comma + 1, strlen(comma + 1));
     }
+    if (!err && list->client_ca)
+        err = allow_again(ruleset, list->client_ca, strlen(list->client_ca));
     return err;
 }
 

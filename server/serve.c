@@ -297,6 +297,10 @@ static int open_tls(struct server *srv)
         say_error("--tls: engine %s has no clients", srv->engine->name);
         return EXIT_USAGE;
     }
+    if (!srv->hosts->tls.count) {
+        say_error("--tls-client-ca: without TLS no client shows a certificate; add --tls");
+        return EXIT_USAGE;
+    }
     h2 = srv->proto == &http_proto ? h2_protocol() : NULL;
     code = tls_open(&srv->tls, &srv->hosts->tls, h2 != NULL);
     if (code)
@@ -352,7 +356,7 @@ static int serve(struct server *srv, const struct serve_options *opt)
     if (!code && opt->metrics)
         code = open_metrics(srv);
     handover_rest(srv->handover);
-    if (!code && srv->hosts && srv->hosts->tls.count)
+    if (!code && srv->hosts && (srv->hosts->tls.count || opt->tls_client_ca))
         code = open_tls(srv);
     if (!code)
         code = clients_open(srv);

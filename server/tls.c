@@ -17,6 +17,9 @@
  */
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
+#include "../base/net.h"
+#include "client.h"
 #include "inside.h"
 #include "tls.h"
 
@@ -241,6 +244,21 @@ static void choose(struct conn *c, struct tls *t)
     }
 }
 
+/* The client's certificate has ended the handshake (--tls-client-ca). */
+static void report(struct conn *c, const struct tls *t)
+{
+    static const struct http_head none; /* no request has come: the address is the connection's */
+    char why[TLS_FAULT_TEXT], peer[NET_ADDRESS_TEXT], and[64] = "";
+    unsigned long long more;
+
+    if (!t->setup->layer->fault || !t->setup->layer->fault(t->link, why, &more))
+        return;
+    client_text(loop_of(c)->worker->server->clients, session_of_conn(c)->fd, &none, peer);
+    if (more)
+        snprintf(and, sizeof(and), ", and %llu more since the last such line", more);
+    say("client %s was refused%s: %s", peer, and, why);
+}
+
 /* Lets the layer use bytes until the inner connection wants something else.  Returns how many. */
 static size_t hear(struct conn *c, struct tls *t, const char *bytes, size_t n)
 {
@@ -259,6 +277,8 @@ static size_t hear(struct conn *c, struct tls *t, const char *bytes, size_t n)
             conn_feed(in, l->plain, (size_t)got, l->now_ms);
         }
     }
+    if (got == TLS_FAILED)
+        report(c, t);
     io_close(c, &io);
     n -= io.in_len;
     count_records(t, bytes, n);

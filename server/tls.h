@@ -11,6 +11,7 @@
  *   tls_openssl.c   records and handshakes by OpenSSL: a struct tls_layer
  *   tls_store.c     the newest certificates, and tickets
  *   tls_set.c       certificates from files, chosen by name
+ *   tls_verify.c    clients that must have a certificate
  *   tls_self.c      a certificate made for this machine
  *   tls_ocsp.c      what its authority says of a certificate
  *   tls_tickets.c   keys of tickets, shared and renewed
@@ -39,6 +40,8 @@ enum tls_heard {
     TLS_FAILED = -3  /* an alert was written, if there was room */
 };
 
+enum { TLS_FAULT_TEXT = 320 };
+
 /* A library's part, or a test's.  A link is its state of one connection. */
 struct tls_layer {
     void *(*begin)(void *store); /* NULL: no memory */
@@ -55,6 +58,9 @@ struct tls_layer {
      * shown is for that name or address.  Both may be NULL: nothing is known. */
     const char *(*name)(const void *link);
     bool (*covers)(const void *link, const char *name);
+    /* hear() has just failed: what was wrong with the client's certificate, if that is to be said
+     * now.  *more: clients that were refused since this was said last.  May be NULL. */
+    bool (*fault)(void *link, char text[TLS_FAULT_TEXT], unsigned long long *more);
 };
 
 enum {
@@ -92,6 +98,7 @@ bool tls_covers(const struct conn *c, const char *name);
 struct tls_pairs {
     const char *const *item;
     unsigned count;
+    const char *client_ca; /* authorities of clients' certificates; NULL: clients need none */
 };
 /* Reads them, and reports what went wrong.  pairs must outlive *setup.  An exit code.  The caller
  * sets (*setup)->inner, and h2 if that was asked to be offered. */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../base/say.h"
+#include "tls_set.h"
 #include "tls_store.h"
 
 struct link {
@@ -182,7 +183,15 @@ static bool covers(const void *p, const char *host)
     return cert && X509_check_ip_asc(cert, host, 0) == 1;
 }
 
-static const struct tls_layer layer = {begin, end, hear, speak, shut, done, h2, name, covers};
+static bool fault(void *p, char text[TLS_FAULT_TEXT], unsigned long long *more)
+{
+    struct link *link = p;
+
+    return client_fault(link->ssl, text) && store_refused(link->store, more);
+}
+
+static const struct tls_layer layer = {begin, end, hear, speak, shut, done, h2, name, covers,
+                                       fault};
 
 /* --- Life ------------------------------------------------------------------------------------- */
 

@@ -146,6 +146,22 @@ static int choose_certificate(SSL *ssl, int *alert, void *arg)
     return name ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }
 
+/* --- Clients ---------------------------------------------------------------------------------- */
+
+static int require_clients(struct set *s, const char *path)
+{
+    int bad = verify_clients(s, path);
+
+    if (bad > 0)
+        say_error("--tls-client-ca: cannot use %s: certificate %d in it cannot be read", path, bad);
+    else if (bad == CLIENT_CA_NAMES)
+        say_error("--tls-client-ca: cannot use %s: the names of its authorities have more than %d "
+                  "bytes; each handshake has to carry them", path, CLIENT_NAMES_BYTES_MAX);
+    else if (bad)
+        say_error("--tls-client-ca: cannot use %s: %s", path, why_not());
+    return bad ? EXIT_FAILED : EXIT_DONE;
+}
+
 /* --- The whole -------------------------------------------------------------------------------- */
 
 void set_free(struct set *s)
@@ -175,7 +191,7 @@ static int fill(struct set *s, const struct tls_pairs *pairs, const struct set *
         SSL_CTX_set_tlsext_servername_callback(s->ctx[0], choose_certificate);
         SSL_CTX_set_tlsext_servername_arg(s->ctx[0], s);
     }
-    return EXIT_DONE;
+    return pairs->client_ca ? require_clients(s, pairs->client_ca) : EXIT_DONE;
 }
 
 int set_read(struct set **set, const struct tls_pairs *pairs, const struct set *before, bool h2)

@@ -21,6 +21,23 @@ void set_free(struct set *set);
 bool self_make(SSL_CTX *ctx);
 bool self_again(SSL_CTX *ctx, SSL_CTX *before);
 
+/* Names of authorities in a handshake, with two bytes of length each: half of what may follow that
+ * field's own length (RFC 5246 7.4.4).  The 144 that Debian 12 trusts have 15 KB. */
+enum { CLIENT_NAMES_BYTES_MAX = 32768 };
+
+enum {
+    CLIENT_CA_UNUSABLE = -1, /* OpenSSL's error queue says why */
+    CLIENT_CA_NAMES = -2     /* the names have more than CLIENT_NAMES_BYTES_MAX bytes */
+};
+
+/* Clients of all these must have a certificate that leads to one in that file (tls_verify.c).  0,
+ * or an error from above, or the number of the certificate that cannot be read. */
+int verify_clients(struct set *set, const char *path);
+
+/* What was wrong with the certificate of a client whose handshake has just failed; false: it was
+ * not that. */
+bool client_fault(SSL *ssl, char text[TLS_FAULT_TEXT]);
+
 /* Staples the response in CERT.ocsp, if there is such a file (tls_ocsp.c); reports why one that is
  * there is of no use. */
 void ocsp_load(SSL_CTX *ctx, const char *cert);

@@ -16,17 +16,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include "../base/clock.h"
 #include "../base/say.h"
 #include "tls_set.h"
 #include "tls_store.h"
 #include "tls_tickets.h"
 
+enum { SAY_EVERY_MS = 1000 }; /* clients that are refused must not fill the disk with messages */
+
+/* All processes of the server. */
+struct together {
+    atomic_uint turns; /* reloads so far */
+    atomic_ullong said_ms; /* when a client that was refused was reported; 0: none yet */
+    atomic_ullong unsaid;  /* clients that were refused since then */
+};
+
 struct store {
     const struct tls_pairs *pairs; /* the server's options */
     bool h2; /* HTTP/2 is offered */
     struct tickets *tickets;
-    atomic_uint *turns; /* reloads so far; all processes share it */
+    struct together *together;
     pthread_mutex_t lock;
     struct set *set;    /* the newest; this and the users of every set are locked */
     unsigned turn;      /* reloads that this process has followed */
@@ -116,7 +126,7 @@ static int follow(struct store *s, unsigned turn, bool locked)
 
 SSL *store_ssl_new(struct store *s)
 {
-    unsigned turn = atomic_load(s->turns);
+    unsigned turn = atomic_load(&s->together->turns);
     struct set *set;
     SSL *ssl;
 
@@ -142,6 +152,22 @@ void store_ssl_free(struct store *s, SSL *ssl)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* --- Clients that are refused ----------------------------------------------------------------- */
+
+/* A message that stderr does not take at once is left out, too: clients could hold the loop up. */
+bool store_refused(struct store *s, unsigned long long *more)
+{
+    unsigned long long now = clock_ms(), said = atomic_load(&s->together->said_ms);
+
+    if ((said && now - said < SAY_EVERY_MS) || !say_may_write(STDERR_FILENO, 0) ||
+        !atomic_compare_exchange_strong(&s->together->said_ms, &said, now)) {
+        atomic_fetch_add(&s->together->unsaid, 1);
+        return false;
+    }
+    *more = atomic_exchange(&s->together->unsaid, 0);
+    return true;
+}
+
 /* --- Life ------------------------------------------------------------------------------------- */
 
 static struct store *forked; /* what a fork must find unlocked: the one store of the process */
@@ -161,11 +187,11 @@ static void after_fork(void)
 static bool prepare(struct store *s)
 {
     static bool once;
-    void *mem = mmap(NULL, sizeof(*s->turns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                     -1, 0);
+    void *mem = mmap(NULL, sizeof(*s->together), PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-    s->turns = mem == MAP_FAILED ? NULL : mem;
-    if (!s->turns || tickets_open(&s->tickets) || pthread_mutex_init(&s->lock, NULL))
+    s->together = mem == MAP_FAILED ? NULL : mem;
+    if (!s->together || tickets_open(&s->tickets) || pthread_mutex_init(&s->lock, NULL))
         return false;
     if (!once && pthread_atfork(before_fork, after_fork, after_fork))
         return false;
@@ -197,13 +223,13 @@ int store_open(struct store **store, const struct tls_pairs *pairs, bool h2)
 
 void store_reload(struct store *s)
 {
-    unsigned turn = atomic_load(s->turns) + 1;
+    unsigned turn = atomic_load(&s->together->turns) + 1;
 
     if (follow(s, turn, false)) {
         say_error("the certificates read before stay in use");
         return;
     }
-    atomic_store(s->turns, turn);
+    atomic_store(&s->together->turns, turn);
     say("certificates read again");
 }
 
@@ -212,7 +238,7 @@ void store_close(struct store *s)
     forked = NULL;
     leave(s->set);
     tickets_close(s->tickets);
-    if (s->turns)
-        munmap(s->turns, sizeof(*s->turns));
+    if (s->together)
+        munmap(s->together, sizeof(*s->together));
     free(s);
 }

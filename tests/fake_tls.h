@@ -183,6 +183,6 @@ static inline bool fake_h2(const void *link)
 
 static const struct tls_layer fake_layer = {fake_begin, fake_end,  fake_hear, fake_speak,
                                             fake_shut,  fake_done, fake_h2,
-                                            NULL,       NULL};
+                                            NULL,       NULL,      NULL};
 
 #endif
