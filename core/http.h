@@ -233,6 +233,10 @@ struct http_host {
      * come.  NULL: never. */
     int (*other)(void *ctx, struct conn *conn, const char *bytes, size_t n);
 
+    /* http_secure_proto: the port of https for a request that was aimed at that port, 0 if it named
+     * none; or 0: the address keeps what it says of a port.  NULL: always 0. */
+    unsigned (*https_port)(void *ctx, const struct conn *conn, unsigned port);
+
     const char *date;   /* IMF-fixdate, 29 bytes, kept up to date by the loop (RFC 9110 6.6.1) */
     int64_t date_s;     /* the same as a number */
     const char *server; /* what Server says (RFC 9110 10.2.4); NULL: "rung" */

@@ -1,17 +1,56 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* http_secure.c - plain HTTP where https is spoken: each request is answered with its own address
- * under https, and the connection ends.
+/* http_secure.c - plain HTTP where https is spoken, or beside it: each request is answered with its
+ * own address under https, and the connection ends.
  *
  * A request that does not say at which host it is aimed gets 400, and so does everything that is no
  * request.  Cost: one head parsed; no file is looked for.
  */
+#include "byte.h"
 #include "http_inside.h"
 
 /* A name has 253 characters at most (RFC 1035 2.3.4), and a port six with its colon. */
-enum { AUTHORITY_BYTES_MAX = 260 };
+enum { PORT_BYTES_MAX = 6, AUTHORITY_BYTES_MAX = 254 + PORT_BYTES_MAX, HTTPS_PORT = 443 };
+
+/* Cuts the port off, which is returned; 0: there is none. */
+static unsigned cut_port(struct slice *authority)
+{
+    size_t n = authority->len;
+    unsigned port = 0, unit = 1;
+
+    while (n && byte_is(authority->ptr[n - 1], BYTE_DIGIT) && authority->len - n < PORT_BYTES_MAX) {
+        n--;
+        port += (unsigned)(authority->ptr[n] - '0') * unit;
+        unit *= 10;
+    }
+    if (!n || authority->ptr[n - 1] != ':')
+        return 0;
+    authority->len = n - 1;
+    return port;
+}
+
+/* The authority of the same host under https, in buf if its port is another. */
+static struct slice https_of(const struct conn *c, struct slice host,
+                             char buf[AUTHORITY_BYTES_MAX + PORT_BYTES_MAX])
+{
+    const struct http_host *h = http_host_of(c);
+    struct text t = {buf, buf + AUTHORITY_BYTES_MAX + PORT_BYTES_MAX};
+    struct slice name = host;
+    unsigned port = cut_port(&name);
+
+    port = h->https_port ? h->https_port(h->conn.ctx, c, port) : 0;
+    if (!port)
+        return host;
+    text_put(&t, name.ptr, name.len);
+    if (port != HTTPS_PORT) {
+        TEXT_LITERAL(&t, ":");
+        text_number(&t, port);
+    }
+    return (struct slice){buf, (size_t)(t.at - buf)};
+}
 
 static long input(struct conn *c, const char *bytes, size_t n)
 {
+    char authority[AUTHORITY_BYTES_MAX + PORT_BYTES_MAX];
     struct answer a = {.c = c};
     struct http_head *head;
     struct slice host;
@@ -28,7 +67,7 @@ static long input(struct conn *c, const char *bytes, size_t n)
         host = http_field(head, FIELD_HOST);
         if (host.len && host.len <= AUTHORITY_BYTES_MAX) {
             (void)answer_aim(c, head); /* whose fields the redirect has */
-            http_status_secure(&a, host);
+            http_status_secure(&a, https_of(c, host, authority));
             return used;
         }
     } else {

@@ -12,6 +12,9 @@
 #include "health.h"
 #include "route.h"
 
+/* Where clients go if their URL has no port. */
+enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
+
 /* --- Files ------------------------------------------------------------------------------------ */
 
 /* A request just received may have been sent after a change: then the cache must know of it. */
@@ -265,6 +268,18 @@ static int host_other(void *site, struct conn *conn, const char *bytes, size_t n
     return 1;
 }
 
+/* A client that named the port of --redirect-http has reached this machine as it is; one that named
+ * another, or none, may have come by a device that maps 80 to it, and then 443 to that of https. */
+static unsigned host_https_port(void *site, const struct conn *conn, unsigned port)
+{
+    const struct server *srv = ((struct loop *)site)->worker->server;
+
+    if (!srv->plain_port || net_port(session_of_conn(conn)->fd) != (int)srv->plain_port)
+        return 0;
+    port = port ? port : HTTP_PORT;
+    return port == HTTP_PORT && port != srv->plain_port ? HTTPS_PORT : srv->port;
+}
+
 /* --- What was answered ------------------------------------------------------------------------ */
 
 /* Those of options, and --server-timing. */
@@ -399,6 +414,7 @@ void host_init(struct http_host *h, struct loop *l)
         .page = host_page,
         .answer = host_answer,
         .other = host_other,
+        .https_port = host_https_port,
         .fields = srv->server_timing || aim_has_fields(srv) ? host_fields : NULL,
         .date = l->date,
         .server = srv->server_field,

@@ -275,6 +275,7 @@ struct server {
     bool health;             /* the public listeners answer /.rung/health */
     pid_t worker_pid[WORKERS_MAX]; /* of workers that are processes; 0: it does not run */
     unsigned listeners;
+    unsigned port, plain_port; /* of all listeners, and of --redirect-http; 0: none */
     bool passed; /* another process opened them, and keeps them: passed.c */
     bool used_before; /* a worker process that accepted from them was killed */
     int (*listener)[LISTENERS_MAX]; /* one set, or one for each worker (SO_REUSEPORT) */

@@ -2,7 +2,8 @@
 /* listen.c - the addresses of the options become listeners, all on one port.
  *
  * The first address settles port 0; the others must get the same number, so when one is taken all
- * are closed and the kernel chooses again.  An address that this machine lacks is left
+ * are closed and the kernel chooses again.  Behind them come the same addresses with the port of
+ * --redirect-http.  An address that this machine lacks is left
  * out only if it was not asked for by name.  Errors are reported here, with the process that holds
  * the port and what to try.
  */
@@ -16,6 +17,7 @@
 #include <unistd.h>
 #include "../base/net.h"
 #include "handover.h"
+#include "hosts.h"
 #include "metrics.h"
 
 _Static_assert((int)OPTION_LIST_MAX <= (int)LISTENERS_MAX,
@@ -27,6 +29,8 @@ struct plan {
     struct option_list bind;
     bool lenient; /* the addresses are the defaults: one of the two protocols may be missing */
     bool skip[OPTION_LIST_MAX];
+    unsigned plain_from; /* from this address on the port is plain_port */
+    unsigned plain_port;
     struct net_listening how;
     struct handover *before; /* has listeners of the server before; NULL: none */
     unsigned failed; /* which address the error is about */
@@ -40,6 +44,12 @@ static bool is_unix(const char *text)
 static bool is_missing(int err)
 {
     return err == -EADDRNOTAVAIL || err == -EAFNOSUPPORT;
+}
+
+/* The port of the i-th address, if others have that one. */
+static unsigned port_of(const struct plan *plan, unsigned i, unsigned port)
+{
+    return i < plan->plain_from ? port : plan->plain_port;
 }
 
 static int open_one(const struct plan *plan, const struct net_address *a)
@@ -67,7 +77,7 @@ static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
         plan->failed = i;
         if (plan->skip[i])
             continue;
-        err = net_address_parse(&a, plan->bind.item[i], (uint16_t)*port);
+        err = net_address_parse(&a, plan->bind.item[i], (uint16_t)port_of(plan, i, *port));
         if (!err)
             fd[i] = open_one(plan, &a);
         if (fd[i] < 0 && !err)
@@ -109,7 +119,7 @@ static unsigned free_port(const struct plan *plan, unsigned port)
 
     trial.bind.count = 0;
     trial.before = NULL;
-    for (unsigned i = 0; i < plan->bind.count; i++)
+    for (unsigned i = 0; i < plan->bind.count && i < plan->plain_from; i++)
         if (!is_unix(plan->bind.item[i]))
             trial.bind.item[trial.bind.count++] = plan->bind.item[i];
     for (unsigned i = 0; i < SUGGEST_TRIES && ++port < 65536; i++) {
@@ -130,6 +140,7 @@ static bool may_be_dying(const struct plan *plan, unsigned port)
     static const struct timespec moment = {.tv_nsec = DYING_NS};
     char owner[80];
 
+    port = port_of(plan, plan->failed, port);
     if (is_unix(plan->bind.item[plan->failed]) || port_owner(port, owner, sizeof(owner)))
         return false;
     nanosleep(&moment, NULL);
@@ -141,9 +152,12 @@ static void say_taken(const struct plan *plan, unsigned port)
     const char *address = plan->bind.item[plan->failed];
     char owner[80], advice[64] = "choose another with --port (0: any free one)";
     bool known = port_owner(port, owner, sizeof(owner));
+    bool plain = plan->failed >= plan->plain_from;
     unsigned next = free_port(plan, port);
 
-    if (next)
+    if (plain)
+        snprintf(advice, sizeof(advice), "stop it, or choose another with --redirect-http");
+    else if (next)
         snprintf(advice, sizeof(advice), "stop it, or try --port %u", next);
     say_error("port %u on %s is taken by %s; %s", port, address, known ? owner : "another process",
               advice);
@@ -163,6 +177,7 @@ static int say_failure(const struct plan *plan, unsigned port, int err)
 {
     const char *address = plan->bind.item[plan->failed];
 
+    port = port_of(plan, plan->failed, port);
     if (err == -EINVAL)
         return say_bad_address(address);
     if (is_unix(address) && err == -EADDRINUSE)
@@ -174,8 +189,9 @@ static int say_failure(const struct plan *plan, unsigned port, int err)
     else if (err == -EADDRINUSE)
         say_taken(plan, port);
     else if (err == -EACCES)
-        say_error("cannot listen on port %u: low ports are for root; try --port 8080, or start as "
-                  "root with --user NAME", port);
+        say_error("cannot listen on port %u: low ports are for root; try --%s 8080, or start as "
+                  "root with --user NAME", port,
+                  plan->failed < plan->plain_from ? "port" : "redirect-http");
     else
         say_error("cannot listen on %s, port %u: %s; 'ip address' shows what this machine has",
                   address, port, say_why(err));
@@ -204,6 +220,53 @@ static int plan_fill(struct plan *plan, const struct serve_options *opt)
     return 0;
 }
 
+/* The addresses of --redirect-http behind the others. */
+static int plan_plain(struct plan *plan, const struct serve_options *opt)
+{
+    unsigned count = plan->bind.count;
+
+    plan->plain_from = count;
+    plan->plain_port = (unsigned)opt->redirect_http;
+    for (unsigned i = 0; plan->plain_port && i < count; i++) {
+        if (is_unix(plan->bind.item[i]))
+            continue;
+        if (plan->bind.count == OPTION_LIST_MAX) {
+            say_error("--redirect-http: with it each address counts twice, and there may be %d; "
+                      "leave some -b out", OPTION_LIST_MAX);
+            return EXIT_USAGE;
+        }
+        plan->bind.item[plan->bind.count++] = plan->bind.item[i];
+    }
+    return EXIT_DONE;
+}
+
+/* What --redirect-http needs. */
+static int check_plain(const struct server *srv, const struct serve_options *opt)
+{
+    if (!opt->redirect_http)
+        return EXIT_DONE;
+    if (!srv->hosts || !srv->hosts->tls.count)
+        say_error("--redirect-http: there is no https to redirect to; add --tls");
+    else if (opt->redirect_http == opt->port && !passed_count())
+        say_error("--redirect-http: %u is the port of https, where plain requests are redirected "
+                  "already; choose another", (unsigned)opt->port);
+    else
+        return EXIT_DONE;
+    return EXIT_USAGE;
+}
+
+/* Which port is which: also of listeners that were passed. */
+static void set_ports(struct server *srv, const struct serve_options *opt)
+{
+    srv->plain_port = (unsigned)opt->redirect_http;
+    for (unsigned i = 0; i < srv->listeners && !srv->port; i++) {
+        int port = net_port(srv->listener[0][i]);
+
+        if (port > 0 && (unsigned)port != srv->plain_port)
+            srv->port = (unsigned)port;
+    }
+}
+
 /* The listeners of the other workers; a unix socket has one queue, and they share it. */
 static int more_sets(struct server *srv, struct plan *plan, unsigned port)
 {
@@ -215,7 +278,7 @@ static int more_sets(struct server *srv, struct plan *plan, unsigned port)
             if (plan->skip[i])
                 continue;
             plan->failed = i;
-            fd = net_address_parse(&a, plan->bind.item[i], (uint16_t)port);
+            fd = net_address_parse(&a, plan->bind.item[i], (uint16_t)port_of(plan, i, port));
             if (is_unix(plan->bind.item[i]))
                 fd = srv->listener[0][n];
             else if (!fd)
@@ -243,18 +306,55 @@ static int steer(const struct server *srv)
     return EXIT_LISTEN;
 }
 
+/* All sets of listeners, on the port that was asked for or any free one. */
+static int open_plan(struct server *srv, struct plan *plan, unsigned asked)
+{
+    int fd[OPTION_LIST_MAX], err = -EADDRINUSE, code;
+    unsigned port = 0;
+
+    for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
+        port = asked;
+        err = open_set(plan, &port, fd);
+        if (asked && (err != -EADDRINUSE || !may_be_dying(plan, port)))
+            break;
+    }
+    if (err)
+        return say_failure(plan, port, err);
+    srv->listener = calloc(srv->arrangement.workers, sizeof(*srv->listener));
+    if (!srv->listener)
+        return say_failure(plan, port, -ENOMEM);
+    srv->listeners = 0;
+    for (unsigned i = 0; i < plan->bind.count; i++) {
+        if (fd[i] >= 0)
+            srv->listener[0][srv->listeners++] = fd[i];
+        else if (i < plan->plain_from)
+            say("%s is not available on this machine: %s is left out",
+                strchr(plan->bind.item[i], ':') ? "IPv6" : "IPv4", plan->bind.item[i]);
+    }
+    if (srv->listeners) {
+        code = more_sets(srv, plan, port);
+        return !code && srv->arrangement.steered ? steer(srv) : code;
+    }
+    say_error("cannot listen: this machine has neither IPv4 nor IPv6 on loopback; bring it up, or "
+              "use -b unix:PATH");
+    return EXIT_LISTEN;
+}
+
 int listen_open(struct server *srv, const struct serve_options *opt)
 {
     struct plan plan;
-    int fd[OPTION_LIST_MAX], err = -EADDRINUSE, code;
-    unsigned port = 0;
+    int code;
 
     if (plan_fill(&plan, opt)) {
         say_error("--public: it takes two of at most %d addresses; leave some -b out",
                   OPTION_LIST_MAX);
         return EXIT_USAGE;
     }
-    code = listen_congestion(srv, opt->congestion, &plan.bind);
+    code = check_plain(srv, opt);
+    if (!code)
+        code = plan_plain(&plan, opt);
+    if (!code)
+        code = listen_congestion(srv, opt->congestion, &plan.bind);
     if (code)
         return code;
     plan.how.reuseport = srv->arrangement.reuseport;
@@ -265,34 +365,11 @@ int listen_open(struct server *srv, const struct serve_options *opt)
      * a server that is late.  If the kernel came first, the end would be counted as an error. */
     plan.how.stall_ms = (unsigned)srv->send_ms * 3;
     plan.before = srv->handover;
-    if (passed_count())
-        return passed_take(srv, &plan.how);
-    for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
-        port = (unsigned)opt->port;
-        err = open_set(&plan, &port, fd);
-        if (opt->port && (err != -EADDRINUSE || !may_be_dying(&plan, port)))
-            break;
-    }
-    if (err)
-        return say_failure(&plan, port, err);
-    srv->listener = calloc(srv->arrangement.workers, sizeof(*srv->listener));
-    if (!srv->listener)
-        return say_failure(&plan, port, -ENOMEM);
-    srv->listeners = 0;
-    for (unsigned i = 0; i < plan.bind.count; i++) {
-        if (fd[i] >= 0)
-            srv->listener[0][srv->listeners++] = fd[i];
-        else
-            say("%s is not available on this machine: %s is left out",
-                strchr(plan.bind.item[i], ':') ? "IPv6" : "IPv4", plan.bind.item[i]);
-    }
-    if (srv->listeners) {
-        code = more_sets(srv, &plan, port);
-        return !code && srv->arrangement.steered ? steer(srv) : code;
-    }
-    say_error("cannot listen: this machine has neither IPv4 nor IPv6 on loopback; bring it up, or "
-              "use -b unix:PATH");
-    return EXIT_LISTEN;
+    code = passed_count() ? passed_take(srv, &plan.how)
+                          : open_plan(srv, &plan, (unsigned)opt->port);
+    if (!code)
+        set_ports(srv, opt);
+    return code;
 }
 
 bool listen_address(int fd, struct net_address *a)

@@ -195,6 +195,8 @@ static void say_hello(const struct server *srv, const char *why,
             srv->only ? srv->only : "", urls);
     else
         say("echoing at %s", urls);
+    if (srv->plain_port)
+        say("http on port %u is redirected to https", srv->plain_port);
     if (srv->hosts)
         hosts_say(srv->hosts);
     listen_say_public(srv, around);
