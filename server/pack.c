@@ -184,10 +184,23 @@ static bool load(void)
     return whole;
 }
 
+/* Writes what loads all that the C library keeps for names: what it cannot load for want of memory,
+ * it does not try to load again. */
+static bool try_form(enum pack_form form)
+{
+    const struct pack_entry entry = {.name = "\xc3\xa4"};
+    struct pack *p;
+    int err = pack_open(&p, form, (struct pack_sink){drop, NULL});
+
+    if (err)
+        return false;
+    err = pack_begin(p, &entry);
+    pack_close(p);
+    return !err;
+}
+
 bool pack_can(void)
 {
-    struct pack *p;
-
     if (!load())
         return false;
     tzset(); /* a zip has local times; later the file that says what they are is out of reach */
@@ -195,11 +208,9 @@ bool pack_can(void)
         utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     if (!plain)
         plain = newlocale(LC_CTYPE_MASK, "C", (locale_t)0);
-    for (enum pack_form form = PACK_NONE + 1; utf8 && plain && form < PACK_FORMS; form++) {
-        if (pack_open(&p, form, (struct pack_sink){drop, NULL}))
+    for (enum pack_form form = PACK_NONE + 1; utf8 && plain && form < PACK_FORMS; form++)
+        if (!try_form(form))
             return false;
-        pack_close(p);
-    }
     return utf8 && plain;
 }
 
