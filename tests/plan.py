@@ -32,7 +32,7 @@ CHECK_ARRANGED = (("epoll", "2 process steered"), ("uring", "2 thread reuseport"
                   ("coro", "corked"), ("thread", "tls"), ("epoll", "strict 2 process"))
 # Every engine meets every fault under asan, and every item its queue; valgrind adds reads of uninitialized memory, which
 # concern the sessions.
-VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)], "queue": QUICK["queue"]}
+VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)], "queue": QUICK["queue"], "library_memory": []}
 # Under tsan the longest two, which run every engine in a simulated network and under every fault, are for `check-all`.
 C_TESTS = ("tests/unit/*.c", "tests/sim/*.c")
 

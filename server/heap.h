@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* heap.h - what a library allocates for one purpose, in a list: all of it can be freed without the
+ * library.
+ *
+ * Some libraries do not survive it that they get no memory.  Those that let their user allocate do
+ * so here, and are never called again after such a failure.  Each block costs two pointers more.
+ */
+#ifndef SERVER_HEAP_H
+#define SERVER_HEAP_H
+#include <stddef.h>
+
+struct heap_ring {
+    struct heap_ring *prev, *next;
+};
+
+struct heap {
+    struct heap_ring blocks; /* its own address is in them */
+};
+
+void heap_init(struct heap *heap);
+/* As malloc(), calloc(), realloc() and free(). */
+void *heap_take(struct heap *heap, size_t n);
+void *heap_take_zeroed(struct heap *heap, size_t count, size_t n);
+void *heap_resize(struct heap *heap, void *mem, size_t n);
+void heap_give(void *mem);
+/* Frees all blocks. */
+void heap_drop(struct heap *heap);
+
+#endif
