@@ -38,8 +38,30 @@ static struct h2 *enter(struct conn *c)
 
 /* --- Begin and end ---------------------------------------------------------------------------- */
 
+static void *take(size_t n, void *heap)
+{
+    return heap_take(heap, n);
+}
+
+static void *take_zeroed(size_t count, size_t n, void *heap)
+{
+    return heap_take_zeroed(heap, count, n);
+}
+
+static void *resize(void *mem, size_t n, void *heap)
+{
+    return heap_resize(heap, mem, n);
+}
+
+static void give(void *mem, void *heap)
+{
+    (void)heap;
+    heap_give(mem);
+}
+
 static int open_session(struct h2 *h)
 {
+    nghttp2_mem mem = {&h->heap, take, give, take_zeroed, resize};
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
     int err = nghttp2_session_callbacks_new(&callbacks);
@@ -51,7 +73,7 @@ static int open_session(struct h2 *h)
         h2_answer_callbacks(callbacks);
         nghttp2_option_set_no_closed_streams(option, 1);
         nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_PRIORITY_UPDATE);
-        err = nghttp2_session_server_new2(&h->session, callbacks, h, option);
+        err = nghttp2_session_server_new3(&h->session, callbacks, h, option, &mem);
     }
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
@@ -70,12 +92,13 @@ static struct h2 *begin(struct conn *c)
         return NULL;
     h->proto = h2_proto;
     h->c = c;
+    heap_init(&h->heap);
     h->quiet_ms = h2_loop(h)->now_ms;
     h2_frames_begin(&h->frames, h->quiet_ms);
     if (open_session(h) ||
         nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings,
                                 sizeof(settings) / sizeof(*settings))) {
-        nghttp2_session_del(h->session);
+        heap_drop(&h->heap);
         free(h);
         return NULL;
     }
@@ -85,6 +108,7 @@ static struct h2 *begin(struct conn *c)
     return h;
 }
 
+/* If it has got no memory, nghttp2_session_del() of nghttp2 1.52 may free an item twice. */
 static void h2_fini(struct conn *c)
 {
     struct h2 *h = enter(c);
@@ -94,7 +118,7 @@ static void h2_fini(struct conn *c)
     while (h->first)
         h2_stream_free(h, h->first);
     h2_asking_free(h);
-    nghttp2_session_del(h->session);
+    heap_drop(&h->heap);
     c->proto = &h2_proto;
     free(h);
 }
@@ -122,7 +146,7 @@ static void write_frames(struct h2 *h)
             continue;
         }
         if (n < 0)
-            conn_abort(h->c);
+            h2_give_up(h);
         if (n < 0 || cap >= H2_FRAME_BYTES)
             return;
     }
@@ -160,9 +184,10 @@ static void say_closing(struct h2 *h, uint64_t now_ms)
         (void)nghttp2_submit_shutdown_notice(h->session);
     } else if (now_ms >= h->notice_ms + H2_NOTICE_MS) {
         h->goaway = true;
-        (void)nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
-                                    nghttp2_session_get_last_proc_stream_id(h->session),
-                                    NGHTTP2_NO_ERROR, NULL, 0);
+        if (nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
+                                  nghttp2_session_get_last_proc_stream_id(h->session),
+                                  NGHTTP2_NO_ERROR, NULL, 0))
+            h2_give_up(h);
     }
 }
 
@@ -277,7 +302,9 @@ static void hear_some(struct h2 *h, const char *bytes, size_t n)
     ssize_t used = nghttp2_session_mem_recv(h->session, (const uint8_t *)bytes, n);
     uint32_t code;
 
-    if (used == NGHTTP2_ERR_CALLBACK_FAILURE && h->wrong)
+    if (used == NGHTTP2_ERR_NOMEM)
+        h2_give_up(h);
+    else if (used == NGHTTP2_ERR_CALLBACK_FAILURE && h->wrong)
         h2_terminate(h, h->wrong);
     else if (used == NGHTTP2_ERR_CALLBACK_FAILURE || used == NGHTTP2_ERR_FLOODED)
         h2_terminate(h, NGHTTP2_ENHANCE_YOUR_CALM);
@@ -301,6 +328,15 @@ static void hear(struct h2 *h, const char *bytes, size_t n)
     }
 }
 
+static void go_on(struct h2 *h)
+{
+    if (h->c->want == CONN_CLOSE)
+        return; /* the library must not be called again */
+    check(h, h2_loop(h)->now_ms);
+    produce(h);
+    settle(h);
+}
+
 static long h2_input(struct conn *c, const char *bytes, size_t n)
 {
     struct h2 *h = enter(c);
@@ -314,9 +350,7 @@ static long h2_input(struct conn *c, const char *bytes, size_t n)
         return (long)n;
     }
     hear(h, bytes, n);
-    check(h, h2_loop(h)->now_ms);
-    produce(h);
-    settle(h);
+    go_on(h);
     return (long)n;
 }
 
@@ -328,9 +362,7 @@ static void h2_more(struct conn *c)
         conn_more(c, false);
         return;
     }
-    check(h, h2_loop(h)->now_ms);
-    produce(h);
-    settle(h);
+    go_on(h);
 }
 
 /* Answers that are complete, or whose windows are open, are still sent. */

@@ -176,7 +176,8 @@ void h2_streams_resume(struct h2 *h)
             continue;
         st->deferred = false;
         h->deferred--;
-        (void)nghttp2_session_resume_data(h->session, st->id);
+        if (nghttp2_session_resume_data(h->session, st->id) == NGHTTP2_ERR_NOMEM)
+            h2_give_up(h);
     }
 }
 
@@ -327,7 +328,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
         return 0;
     st = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     if (st && st->unread)
-        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_NO_ERROR);
+        h2_reset(h, st->id, NGHTTP2_NO_ERROR);
     return 0;
 }
 

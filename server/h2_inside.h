@@ -4,6 +4,7 @@
 #define SERVER_H2_INSIDE_H
 #include <nghttp2/nghttp2.h>
 #include "h2_frames.h"
+#include "heap.h"
 #include "inside.h"
 
 enum {
@@ -88,6 +89,7 @@ struct h2 {
     struct conn_proto proto; /* the connection's alone; its address leads here */
     struct conn *c;          /* of the current call */
     nghttp2_session *session;
+    struct heap heap;        /* all that the library has of this connection */
     struct stream *first, *last;
     unsigned streams;        /* all of them */
     unsigned working;        /* WORKS and ANSWERS */
@@ -133,8 +135,12 @@ void h2_closed_add(struct closed *closed, int32_t id);
 /* HEADERS or DATA of a stream have come: the code of the error, if it is closed, and the client had
  * to know; NO_ERROR: the library judges. */
 uint32_t h2_judge(const struct h2 *h, int32_t id);
+/* RST_STREAM, for a stream that may have no state of ours. */
+void h2_reset(struct h2 *h, int32_t id, uint32_t code);
 /* Ends the connection: GOAWAY. */
 void h2_terminate(struct h2 *h, uint32_t code);
+/* ... at once: there is no memory for a frame without which the client would wait. */
+void h2_give_up(struct h2 *h);
 
 /* --- h2_request.c ----------------------------------------------------------------------------- */
 void h2_request_callbacks(nghttp2_session_callbacks *callbacks);

@@ -185,7 +185,8 @@ static void judge_expectation(struct h2 *h, struct stream *st)
     struct slice text = {st->text, 4};
 
     if (slice_is(text, "GET ") || slice_is(text, "HEAD") || slice_is(text, "OPTI")) {
-        (void)nghttp2_submit_headers(h->session, NGHTTP2_FLAG_NONE, st->id, NULL, &go_on, 1, NULL);
+        if (nghttp2_submit_headers(h->session, NGHTTP2_FLAG_NONE, st->id, NULL, &go_on, 1, NULL))
+            h2_give_up(h);
         return;
     }
     st->unread = true;
@@ -224,8 +225,7 @@ static void asked(struct h2 *h, struct asking *a, bool complete)
     if (!a->bad)
         st = stream_make(h, a);
     if (!st) {
-        (void)nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, a->id,
-                                        a->bad ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_REFUSED_STREAM);
+        h2_reset(h, a->id, a->bad ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_REFUSED_STREAM);
         return;
     }
     (void)nghttp2_session_set_stream_user_data(h->session, st->id, st);
@@ -283,8 +283,10 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         forget(h->asking);
     else
         h->asking = calloc(1, sizeof(*h->asking));
-    if (!h->asking)
+    if (!h->asking) {
+        h->wrong = NGHTTP2_INTERNAL_ERROR; /* no memory */
         return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
     h->asking->id = request ? frame->hd.stream_id : 0; /* otherwise trailers, which are ignored */
     return 0;
 }

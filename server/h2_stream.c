@@ -49,7 +49,7 @@ void h2_stream_over(struct h2 *h, struct stream *st)
 void h2_stream_reset(struct h2 *h, struct stream *st, uint32_t code)
 {
     h2_stream_over(h, st);
-    (void)nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, st->id, code);
+    h2_reset(h, st->id, code);
 }
 
 void h2_stream_free(struct h2 *h, struct stream *st)
@@ -102,12 +102,23 @@ uint32_t h2_judge(const struct h2 *h, int32_t id)
 
 /* --- The connection --------------------------------------------------------------------------- */
 
+void h2_give_up(struct h2 *h)
+{
+    h->terminated = true;
+    conn_abort(h->c);
+}
+
+void h2_reset(struct h2 *h, int32_t id, uint32_t code)
+{
+    if (nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, id, code))
+        h2_give_up(h);
+}
+
 void h2_terminate(struct h2 *h, uint32_t code)
 {
     if (h->terminated)
         return;
     h->terminated = true;
     if (nghttp2_session_terminate_session(h->session, code))
-        conn_abort(h->c); /* no memory */
+        h2_give_up(h);
 }
-
