@@ -105,7 +105,7 @@ static void leave(struct set *set)
 }
 
 /* Only one thread of a process does this at a time: the one with signals, or the first with a new
- * client, which has the lock. */
+ * client, which has the lock, and does not try again for the next client. */
 static int follow(struct store *s, unsigned turn, bool locked)
 {
     struct set *set;
@@ -113,7 +113,8 @@ static int follow(struct store *s, unsigned turn, bool locked)
 
     if (!locked)
         pthread_mutex_lock(&s->lock);
-    s->turn = turn;
+    if (!code || locked)
+        s->turn = turn;
     if (!code) {
         set->users = 1;
         leave(s->set);
