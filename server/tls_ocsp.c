@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 #include "../base/say.h"
+#include "tls_memory.h"
 #include "tls_set.h"
 
 enum { PATH_TEXT = 4096, SKEW_S = 300 /* between the responder's clock and ours */ };
@@ -205,7 +206,7 @@ void ocsp_load(SSL_CTX *ctx, const char *cert)
     why = fault(response, ctx, &until);
     if (!why && !keep(ctx, response, path, until))
         why = "no memory";
-    if (why)
+    if (why && !tls_memory_lacked()) /* which tls_store.c reports */
         say_error("--tls: %s is not sent to clients: %s", path, why);
     OCSP_RESPONSE_free(response);
     fclose(file);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../base/say.h"
+#include "tls_memory.h"
 #include "tls_set.h"
 #include "tls_store.h"
 
@@ -71,6 +72,8 @@ static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
 /* False: no memory. */
 static bool prepare(void)
 {
+    if (!tls_memory_open())
+        return false;
     if (!method)
         method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "rung");
     return method && BIO_meth_set_read(method, bio_read) && BIO_meth_set_write(method, bio_write) &&

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../base/say.h"
+#include "tls_memory.h"
 #include "tls_set.h"
 
 enum { PATH_TEXT = 4096 };
@@ -68,6 +69,8 @@ static const char *why_not(void)
     unsigned long err = ERR_peek_error();
     const char *reason = ERR_reason_error_string(err);
 
+    if (tls_memory_lacked())
+        return "no memory";
     if (ERR_SYSTEM_ERROR(err))
         return say_why(ERR_GET_REASON(err));
     if (ERR_GET_LIB(err) == ERR_LIB_PEM || ERR_GET_LIB(err) == ERR_LIB_OSSL_DECODER)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include "../base/clock.h"
 #include "../base/say.h"
+#include "tls_memory.h"
 #include "tls_set.h"
 #include "tls_store.h"
 #include "tls_tickets.h"
@@ -83,10 +84,13 @@ static int ticket_keys(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIP
 
 /* --- Certificates ----------------------------------------------------------------------------- */
 
+/* What was read without enough memory may lack some algorithms. */
 static int read_set(struct store *s, struct set **set)
 {
-    int code = set_read(set, s->pairs, s->set, s->h2);
+    int code;
 
+    tls_memory_watch();
+    code = set_read(set, s->pairs, s->set, s->h2);
     for (unsigned i = 0; !code && i < (*set)->count; i++) {
         SSL_CTX *ctx = (*set)->ctx[i];
 
@@ -94,7 +98,11 @@ static int read_set(struct store *s, struct set **set)
         SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, ticket_keys);
         SSL_CTX_set_timeout(ctx, TICKET_PERIOD_S);
     }
-    return code;
+    if (code || !tls_memory_lacked())
+        return code;
+    say_error("--tls: no memory");
+    set_free(*set);
+    return EXIT_FAILED;
 }
 
 /* Locked. */
@@ -136,10 +144,12 @@ SSL *store_ssl_new(struct store *s)
         (void)follow(s, turn, true);
     set = s->set;
     ssl = SSL_new(set->ctx[0]);
+    if (ssl && !SSL_set_app_data(ssl, set)) {
+        SSL_free(ssl);
+        ssl = NULL;
+    }
     set->users += ssl != NULL;
     pthread_mutex_unlock(&s->lock);
-    if (ssl)
-        SSL_set_app_data(ssl, set);
     return ssl;
 }
 
