@@ -10,6 +10,8 @@
  * like an older one, of another connection: it is cleared before each call.
  */
 #include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/kdf.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
@@ -69,10 +71,33 @@ static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
     return command == BIO_CTRL_FLUSH; /* nothing is buffered; of the rest we know nothing */
 }
 
+/* OpenSSL looks up all algorithms of a kind when the first of them is needed.  Those for which it
+ * has no memory then are missing until the process ends, so it is not a handshake that needs them
+ * first.  SSL_CTX_new() looks up the other kinds.  Without its context OpenSSL 3.0 crashes. */
+static bool look_up(void)
+{
+    OSSL_LIB_CTX *all_of_it = OSSL_LIB_CTX_get0_global_default();
+    EVP_KDF *kdf = all_of_it ? EVP_KDF_fetch(NULL, "TLS13-KDF", NULL) : NULL;
+    EVP_MAC *mac = kdf ? EVP_MAC_fetch(NULL, "HMAC", NULL) : NULL;
+    EVP_RAND *random = mac ? EVP_RAND_fetch(NULL, "CTR-DRBG", NULL) : NULL;
+    EVP_KEYEXCH *exchange = random ? EVP_KEYEXCH_fetch(NULL, "X25519", NULL) : NULL;
+    EVP_SIGNATURE *signature = exchange ? EVP_SIGNATURE_fetch(NULL, "ECDSA", NULL) : NULL;
+
+    EVP_KDF_free(kdf);
+    EVP_MAC_free(mac);
+    EVP_RAND_free(random);
+    EVP_KEYEXCH_free(exchange);
+    EVP_SIGNATURE_free(signature);
+    return signature;
+}
+
 /* False: no memory. */
 static bool prepare(void)
 {
     if (!tls_memory_open())
+        return false;
+    tls_memory_watch();
+    if (!look_up() || tls_memory_lacked())
         return false;
     if (!method)
         method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "rung");
