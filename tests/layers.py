@@ -41,6 +41,8 @@ SIXTHS = [(f"{share}/6",) for share in range(1, 7)]
 PARTS = {"engines": SIXTHS}
 QUICK = {"faults": SIXTHS, "queue": [("10000",)]}
 SANITIZED = {"faults": SIXTHS, "seeds": [("0", "1/3"), ("0", "2/3"), ("0", "3/3")], "library_memory": []}  # its malloc() is its own
+# Allocations that are refused in turn: each of a connection's, and every STEP-th while OpenSSL reads certificates or begins.
+REFUSALS = {"tls_memory": [("1",)], "tls_read_memory": [("29",)], "tls_cold_memory": [("13",)]}
 FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "20"))
 SOAK_SECONDS = 36  # four waves of clients for each of two engines
 

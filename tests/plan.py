@@ -31,8 +31,8 @@ CHECK_ARRANGED = (("epoll", "2 process steered"), ("uring", "2 thread reuseport"
                   ("pool", "queue mutex short"), ("dispatch", "queue round-robin"), ("thread", "send mmap"), ("fork", "splice apart"),
                   ("coro", "corked"), ("thread", "tls"), ("epoll", "strict 2 process"))
 # Every engine meets every fault under asan, and every item its queue; valgrind adds reads of uninitialized memory, which
-# concern the sessions.
-VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)], "queue": QUICK["queue"], "library_memory": []}
+# concern the sessions.  The last two have a process for each refusal.
+VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)], "queue": QUICK["queue"], "library_memory": [], "tls_cold_memory": []}
 # Under tsan the longest two, which run every engine in a simulated network and under every fault, are for `check-all`.
 C_TESTS = ("tests/unit/*.c", "tests/sim/*.c")
 
@@ -80,6 +80,7 @@ def plan():
     each, check, whole = ("quick", "check", "all"), ("check", "all"), ("all",)
     rows = [("shape", each, seats(SEATS // 2, layers.shape)),
             ("unit", each, seats(HALF, c_programs("debug", *unit))),
+            ("refusals", whole, seats(HALF, c_programs("debug", "tests/unit/tls_*memory.c", parts=layers.REFUSALS))),
             ("split", each, seats(1, c_programs("debug", "tests/unit/split*.c"))),
             ("sim", each, seats(HALF, c_programs("debug", "tests/sim/*.c"))),
             ("make", each, seats(CPUS, layers.made)),
