@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "digest.h"
+#include "tls_memory.h"
 
 struct digest {
     enum http_digest kind;
@@ -35,6 +36,8 @@ void digest_prepare(void)
 {
     char text[DIGEST_TEXT_BYTES];
 
+    if (!tls_memory_open())
+        return;
     for (enum http_digest kind = DIGEST_NONE + 1; kind < DIGESTS; kind++) {
         struct digest *d = digest_open(kind);
 
