@@ -76,9 +76,18 @@ int docroot_settle(struct docroot_rules *rules)
 
 /* --- Files ------------------------------------------------------------------------------------ */
 
+static bool is_before(int64_t s, uint32_t ns, int64_t than_s, uint32_t than_ns)
+{
+    return s < than_s || (s == than_s && ns < than_ns);
+}
+
+/* Some programs (brotli) give what they make the time of its original, cut to whole seconds.  Such
+ * a sibling is older only if the original has changed since; the kernel alone sets ctime. */
 static bool is_older(const struct source *a, const struct source *b)
 {
-    return a->mtime_s < b->mtime_s || (a->mtime_s == b->mtime_s && a->mtime_ns < b->mtime_ns);
+    if (a->mtime_s == b->mtime_s && a->mtime_ns == 0)
+        return b->mtime_ns > 0 && is_before(a->ctime_s, a->ctime_ns, b->ctime_s, b->ctime_ns);
+    return is_before(a->mtime_s, a->mtime_ns, b->mtime_s, b->mtime_ns);
 }
 
 /* Looks up the sibling in that coding.  0: it may stand for the original; -ENOENT: there is none;

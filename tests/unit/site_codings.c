@@ -133,6 +133,38 @@ static void an_older_sibling_is_none(void **state)
     }
 }
 
+/* Set anew until the kernel's clock has advanced: it is later than the other's. */
+static void change_after(const struct tree *t, const char *name, long ns, const char *other)
+{
+    struct stat a, b;
+
+    do {
+        set_mtime(t, name, OLD, ns);
+        assert_int_equal(fstatat(t->root, name, &a, 0), 0);
+        assert_int_equal(fstatat(t->root, other, &b, 0), 0);
+    } while (a.st_ctim.tv_sec == b.st_ctim.tv_sec && a.st_ctim.tv_nsec == b.st_ctim.tv_nsec);
+}
+
+static void a_sibling_whose_time_was_cut_to_seconds(void **state)
+{
+    struct tree *t = *state;
+
+    make_file(t, "a.html", "plain");
+    make_file(t, "a.html.br", "as br");
+    set_mtime(t, "a.html", OLD, 500);
+    change_after(t, "a.html.br", 0, "a.html");
+    assert_false(is_plain(t, "/a.html", false));
+    change_after(t, "a.html", 500, "a.html.br"); /* it may have been written meanwhile */
+    assert_true(is_plain(t, "/a.html", false));
+    change_after(t, "a.html.br", 1, "a.html"); /* a nanosecond is no second */
+    assert_true(is_plain(t, "/a.html", false));
+    change_after(t, "a.html.br", 0, "a.html");
+    assert_false(is_plain(t, "/a.html", false));
+    set_mtime(t, "a.html", OLD + 1, 500); /* another second */
+    change_after(t, "a.html.br", 0, "a.html");
+    assert_true(is_plain(t, "/a.html", false));
+}
+
 static void what_is_no_sibling(void **state)
 {
     struct tree *t = *state;
@@ -212,6 +244,7 @@ int main(void)
         TREE_TEST(the_best_is_sent),
         TREE_TEST(a_sibling_has_its_own_validators),
         TREE_TEST(an_older_sibling_is_none),
+        TREE_TEST(a_sibling_whose_time_was_cut_to_seconds),
         TREE_TEST(what_is_no_sibling),
         TREE_TEST(links_and_long_names),
         TREE_TEST(one_that_comes_later),
