@@ -162,7 +162,7 @@ DKMS_TREE := $(DESTDIR)/usr/src/rung-$(VERSION)
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: static image kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check check-all quick soak coverage docs answers cost load-cost trigger spread doors kernel-compile fuzz tests clean install uninstall
+.PHONY: static image kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check check-all accept quick soak coverage docs answers cost load-cost trigger spread doors kernel-compile fuzz tests clean install uninstall
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -181,6 +181,10 @@ check: ## what must hold before a change is taken
 check-all: ## the same on every engine, under every sanitizer, with fuzzing and packages: before a release
 	@scripts/setup check
 	@$(PYTHON) tests/run.py --build $(BUILD) --plan all
+
+accept: ## each option as its user tries it, with programs of others; then the packages, on a machine that systemd boots
+	@scripts/setup check
+	@$(PYTHON) tests/run.py --build $(BUILD) --plan all --only '^(accept|package)$$'
 
 quick: ## the part of it that takes less than a minute
 	@scripts/setup quick

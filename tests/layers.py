@@ -316,6 +316,12 @@ def made(layer):
         pytest_twice(layer, {"RUNG_BUILD": layer.build}, 300, CPUS, *part, paths=["tests/make"])
 
 
+def accept(layer):
+    """Each option as its user tries it, with programs of others."""
+    if layer.make("all"):
+        pytest_twice(layer, {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}, WIRE_SECONDS, WIRES, paths=["tests/accept"])
+
+
 def package(layer):
     """The Debian packages: built, then installed, upgraded and removed in a layer above this system, in memory."""
     missing = [name for name, tool in (("dpkg-dev", "dpkg-buildpackage"), ("debhelper", "dh"), ("dh-dkms", "dh_dkms"))
@@ -323,7 +329,7 @@ def package(layer):
     if missing:
         layer.skip("Debian packages", f"not installed: {', '.join(missing)}")
         return
-    pytest_twice(layer, {}, 1800, 1, paths=["tests/package"])
+    pytest_twice(layer, {"RUNG_BUILD": os.path.abspath(layer.build)}, 1800, 1, paths=["tests/package"])
 
 
 def kernel(layer):

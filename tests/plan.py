@@ -86,6 +86,7 @@ def plan():
             ("make", each, seats(CPUS, layers.made)),
             ("wire core", ("quick",), wire("epoll", WIRES, "debug", "core")),
             ("models", whole, seats(CPUS, models.layer)),
+            ("accept", whole, seats(HALF, layers.accept)),
             ("package", whole, seats(CPUS, layers.package)),
             ("kernel", check, seats(guests.SEATS, layers.kernel)),
             *guests.rows(),
