@@ -114,6 +114,7 @@ def test_epoll_trigger(serve, tmp_path, trigger, flag):
 
 @needs("strace")
 @pytest.mark.parametrize("how, call", [("copy", "pread64|sendto|sendmsg|write"), ("mmap", "mmap"), ("sendfile", "sendfile"), ("splice", "splice")])
+# shows U84
 def test_send(serve, tmp_path, how, call):
     seen = calls(serve, tmp_path, "--engine", "epoll", "--send", how, names="pread64,read,sendto,sendmsg,write,writev,mmap,sendfile,splice")
     assert re.search(rf"\b({call})\(", seen)

@@ -135,6 +135,7 @@ def test_a_change_counts_at_once(serve, site):
         assert [curl(f"{server.url}/hello.txt") for _ in range(3)] == [text] * 3
 
 
+# shows U85
 def test_fields(serve):
     server = serve("--header", "*.css Cache-Control: max-age=7", "--header", "X-From: rung", "--max-age", "1h", "--security-headers",
                    "--server-name", "off", "--server-timing")

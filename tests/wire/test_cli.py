@@ -224,7 +224,7 @@ def test_documented_table_is_current():
     (["file.txt", "--pretty-urls"], ["--pretty-urls", "single file"]),
     (["--user", "no-such-user-here"], ["no such user"] if ROOT else ["only root"]),
 ])
-# shows N19, S02
+# shows N19, S02, U90
 def test_mistakes_in_options(site, args, words):
     out = run("serve", "-p", "0", *args, cwd=site)
     assert out.returncode == EXIT_USAGE and out.stdout == ""
@@ -242,6 +242,7 @@ def test_mistakes_in_options(site, args, words):
     (["--interfaces", "x"], "--bind ADDR"), (["--route-prefix", "x"], "rewrites no paths"), (["--qrcode"], "--public"), (["--upload-files"], "only reads"),  # miniserve
     (["--document-root", "x"], "rung DIR"), (["--addr", "x"], "--bind ADDR"), (["--daemon"], "foreground"), (["-S", "x"], "--port N"),
 ])
+# shows U90
 def test_options_of_other_servers(site, args, words):
     out = run(*args, cwd=site)
     assert out.returncode == EXIT_USAGE and out.stdout == ""

@@ -57,6 +57,7 @@ def test_serve_may_be_left_out(begin, site):
             process.stderr.close()
 
 
+# shows U86
 def test_loopback_unless_public(begin, site):
     def reached(server, host):
         try:
@@ -72,6 +73,7 @@ def test_loopback_unless_public(begin, site):
     assert reached(named, "127.0.0.2") and not reached(named, "127.0.0.1")
 
 
+# shows U86
 def test_port_taken(begin, site):
     first = begin("-p", "0", "-b", "127.0.0.1", site)
     out = run("serve", "-p", first.port, "-b", "127.0.0.1", site)

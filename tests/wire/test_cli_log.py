@@ -37,6 +37,7 @@ def test_log_combined(begin, site, tmp_path):
     assert lines[1].group(3, 4, 5, 6) == ("HEAD /none HTTP/1.1", "404", "0", "-")
 
 
+# shows U85
 def test_log_timed(begin, site, large, tmp_path):
     """The seconds stand behind a line that is otherwise combined, and count the time in which a client does not read."""
     path = tmp_path / "log"
@@ -69,6 +70,7 @@ def test_log_json(begin, site, tmp_path):
     assert row == {"peer": "127.0.0.1", "method": "GET", "target": "/file.txt", "status": 200, "bytes": 8, "complete": True}
 
 
+# shows U85
 def test_log_stages(begin, site, tmp_path):
     """Times by the names of rung trace: each since the stage before, null where a request has no such stage."""
     path = tmp_path / "log"

@@ -69,6 +69,7 @@ def test_idle_timeout(begin, site):
         assert answer.endswith(b"content\n")
 
 
+# shows U82
 def test_quiet(begin, site):
     port = no_port()
     server = begin("-q", "-b", "127.0.0.1", "-p", port, site, wait=False)

@@ -36,6 +36,7 @@ def effective(*args, env=None):
 # --- What is served -----------------------------------------------------------------------------------------
 
 
+# shows U79
 def test_file_serves(begin, site, file):
     """The folder, the port and what is sent with files come from the file alone."""
     port = no_port()
@@ -177,6 +178,7 @@ MISTAKES = [
 
 @pytest.mark.core
 @pytest.mark.parametrize("text, line, words", MISTAKES)
+# shows U79
 def test_mistakes(site, file, text, line, words):
     """The file, the line, what is wrong and what to do; nothing is served."""
     path = file(text)

@@ -31,6 +31,7 @@ def wire(start, tree):
 
 @pytest.mark.core
 @pytest.mark.parametrize("sandbox", ["on", "strict"])
+# shows U80
 def test_markdown(start, tree, sandbox):
     if sandbox == "strict" and (sanitized() or not elf()):
         pytest.skip("a sanitizer or valgrind has no sandbox")
@@ -83,6 +84,7 @@ SLY = ["<script>alert(1)</script>", "a <b onclick=alert(1)>b</b>", "<style>h1{}<
 
 @pytest.mark.any_engine("libcmark")
 @pytest.mark.parametrize("text", SLY)
+# shows U80
 def test_nothing_runs(wire, tree, text):
     """No element but those of Markdown, no attribute but href, title and class, no address that is a script."""
     write(f"{tree}/README.md", text.encode())

@@ -129,6 +129,7 @@ def tried(server, outside, children=0):
 @attacked
 @pytest.mark.core
 @pytest.mark.parametrize("workers", [[], ["--workers", "2", "--workers-as", "process"]], ids=["one", "processes"])
+# shows U81
 def test_escapes(begin, site, outside, workers):
     log = outside.parent / "log"
     log.mkdir(exist_ok=True)
@@ -202,6 +203,7 @@ def test_escapes_without_sandbox(begin, site, outside):
 
 @attacked
 @pytest.mark.parametrize("call", ["socket", "execve", "ptrace", "clone3"])
+# shows U81
 def test_strict_ends_the_process(begin, site, call):
     server = begin("-p", "0", "--sandbox", "strict", site)
     with taken_over(server) as victim:

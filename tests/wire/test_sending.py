@@ -100,7 +100,7 @@ def test_ranges(sending):
         assert [part[4] for part in byteranges(reply)] == [whole[first:last + 1] for first, last in spans]
 
 
-# shows N14, S29
+# shows N14, S29, U84
 def test_beyond_two_gib(sending):
     """A range that crosses 2 GiB, in full, and the last bytes."""
     first, last = (2 << 30) - 300000, (2 << 30) + 300000

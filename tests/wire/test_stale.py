@@ -90,6 +90,7 @@ def places(tree):
 
 @pytest.mark.core
 @pytest.mark.parametrize("kind", changes.KINDS, ids=lambda kind: kind.__name__)
+# shows U83
 def test_each_kind(start, tree, places, kind):
     """Changes in the root itself, and further down."""
     root = places()

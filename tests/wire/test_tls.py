@@ -218,6 +218,7 @@ def kubernetes(folder, number):
 @pytest.mark.core
 @pytest.mark.parametrize("options", arrangements())
 @pytest.mark.parametrize("layout", ["renamed", "certbot", "kubernetes"])
+# shows U89
 def test_renewals(start, standard, tmp_path, own, layout, options):
     """However a renewal replaces files, the server in its sandbox can read them."""
     renew = {"renamed": lambda _: renew_over(tmp_path) if os.path.exists(tmp_path / "own.pem") else own(),
