@@ -392,7 +392,8 @@ bool session_is_local(const struct session *s); /* no thread or cancelled operat
 bool session_idle(const struct session *s); /* idle, and nothing waits unread in its socket */
 /* Stopping: whether it can be closed without loss.  A connection that was answered, or accepted,
  * only just now keeps its slot for a moment, because its next request may be on the way.  If the
- * next server serves already, nothing hurries, and a slow client has longer. */
+ * next server serves already, nothing hurries, and a slow client has longer.  So it has where
+ * another process keeps the listeners, until its first request: it was to lose nothing there. */
 enum { HANDED_IDLE_MS = 1000 };
 bool session_may_leave(const struct worker *w, const struct session *s, uint64_t now_ms);
 /* The session's place now, when others wait for its slot (core/room.h). */

@@ -321,7 +321,9 @@ bool session_idle(const struct session *s)
 
 bool session_may_leave(const struct worker *w, const struct session *s, uint64_t now_ms)
 {
-    unsigned idle_ms = w->server->handed ? HANDED_IDLE_MS : ROOM_IDLE_MS;
+    const struct server *srv = w->server;
+    bool patient = srv->handed || (srv->passed && s->conn.requests == 0);
+    unsigned idle_ms = patient ? HANDED_IDLE_MS : ROOM_IDLE_MS;
 
     return session_idle(s) && room_idle_since_ms(&s->conn) + idle_ms <= now_ms;
 }

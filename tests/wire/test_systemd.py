@@ -65,6 +65,39 @@ def test_the_listener_outlives_it(start, standard, listener):
         assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_first_request_that_is_late(start, standard, listener, kind):
+    """Stopped, it waits for the first request of a client that it has accepted."""
+    server = start(standard, *kind, passed=[listener])
+    with socket.create_connection(listener.getsockname(), PATIENCE) as late:
+        late.settimeout(PATIENCE)
+        time.sleep(0.2)  # it is accepted, by an engine that has a thread for it
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        late.sendall(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n")
+        answer = late.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 200 ") and b"\r\nConnection: close\r\n" in answer
+        server.finish()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_silent_client_delays_a_stop_for_a_moment(start, standard, listener, asked):
+    """Unless it was answered once: then its next request may come to the next server, on another connection."""
+    server = start(standard, passed=[listener])
+    with socket.create_connection(listener.getsockname(), PATIENCE) as silent:
+        silent.settimeout(PATIENCE)
+        if asked:
+            silent.sendall(b"HEAD /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert silent.recv(4096).startswith(b"HTTP/1.1 200 ")
+        time.sleep(0.2)
+        begin = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        assert silent.recv(1) == b""
+        took = time.monotonic() - begin
+        assert took < 0.6 if asked else 0.7 < took < 4  # --drain-timeout is 5 s
+        server.finish()
+
+
 @pytest.mark.skipif(ENGINE != "uring", reason="other engines take no wake-up once their process has ended")
 def test_a_ring_that_ends_late_keeps_no_client_waiting(start, standard, listener):
     """The kernel ends the ring of a killed process a moment later, and meanwhile the ring may take the wake-up that a client
