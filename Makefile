@@ -280,6 +280,8 @@ ZSH_DIR := $(DESTDIR)$(ZSH_FOLDER)
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 UNIT_FOLDER ?= $(PREFIX)/lib/systemd/system
 UNIT_DIR := $(DESTDIR)$(UNIT_FOLDER)
+# Debian has it on every machine; elsewhere it may be http or nginx.
+SERVICE_USER ?= www-data
 UNITS := rung.service rung.socket
 INSTALLED := rung rung-load rung-drop rung-trace
 # Completed in each shell, with a manual page; other commands have a page, too, or are on that of rung.
@@ -302,7 +304,7 @@ install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the 
 	    words bash >$(BASH_DIR)/$$name && words zsh >$(ZSH_DIR)/_$$name && words fish >$(FISH_DIR)/$$name.fish || exit 1; done
 	chmod 644 $(PAGES:%=$(MAN_DIR)/%.1) $(COMPLETIONS)
 	install -D -m 644 -t $(UNIT_DIR) $(UNITS:%=scripts/systemd/%)
-	sed -i 's|@bindir@|$(PREFIX)/bin|' $(UNITS:%=$(UNIT_DIR)/%)
+	sed -i 's|@bindir@|$(PREFIX)/bin|; s|@user@|$(SERVICE_USER)|' $(UNITS:%=$(UNIT_DIR)/%)
 	install -D -m 755 -t $(LIB_DIR)/lab $(LAB)
 	install -m 755 $(O)/openat2.so $(LIB_DIR)
 	ln -sf ../../bin/rung ../../bin/rung-load $(LIB_DIR)

@@ -53,7 +53,7 @@ static int root_open(struct site *s, const struct site_options *opt, const char 
     *why = "have a random number";
     if (negative_init(&s->negative) || negative_init(&s->no_symlinks))
         return -errno;
-    *why = "confine lookups to the folder (openat2, Linux 5.6)";
+    *why = "confine lookups to the folder (openat2: Linux 5.6, no RestrictSUIDSGID= of systemd)";
     fd = site_open_beneath(s, ".", O_PATH | O_DIRECTORY);
     if (fd >= 0)
         close(fd);
