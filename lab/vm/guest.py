@@ -25,6 +25,7 @@ from vm.image import Image
 HERE = os.path.dirname(os.path.abspath(__file__))
 QEMU = "qemu-system-x86_64"
 SHARING = ("virtio_pci", "9pnet_virtio", "9p")
+SYSTEMD = "/lib/systemd/systemd"
 TAIL_LINES = 15
 NICE = 10
 # Without ERMS the kernel copies eight bytes per instruction instead of one: a copy costs too much here as it is.
@@ -38,6 +39,10 @@ COMPLAINT = re.compile(r"Kernel panic|Oops: |BUG[: ]|WARNING: |general protectio
 APPEND = "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr tsc=reliable no_timer_check mitigations=off random.trust_cpu=on"
 # A process that waits for all RCU readers (its table of descriptors grows) waits for a few instructions, not for a tick.
 COUNTING = "rcupdate.rcu_expedited=1"
+# What systemd starts: not what this machine is used for, nor its timers; of its disks none is there, and waiting for one would end at
+# a prompt (emergency.target).  Only in a container would systemd read these words as arguments, too.
+SYSTEMD_APPEND = ("systemd.unit=rung-guest.service systemd.mask=timers.target systemd.mask=emergency.target "
+                  "systemd.mask=systemd-udev-trigger.service fstab=no luks=no systemd.gpt_auto=no systemd.show_status=no")
 
 
 @dataclasses.dataclass
@@ -48,6 +53,7 @@ class Job:
     modules: tuple = ()           # names, or files of modules; the modules they need are added
     share: str | None = None      # a folder that both may write; the guest's /share
     root: str | None = None       # the guest sees this folder as its root
+    systemd: bool = False         # with a root: its systemd is the first process, and the command a service
     count: bool = False
     cpus: int = 1                 # a counting guest has one
     memory_mib: int = 512
@@ -96,6 +102,10 @@ def furnished(job, kernel):
     image.copy(shutil.which("busybox"), "/bin/busybox")
     image.copy(os.path.join(HERE, "init.sh"), "/init")
     image.put("/vm/command", job.command + "\n")
+    if job.systemd:
+        image.put("/vm/systemd", "")
+        for name in ("service.sh", "rung-guest.service"):
+            image.copy(os.path.join(HERE, name), f"/vm/{name}")
     image.folder("/dev")
     put_modules(image, kernel, (*(SHARING if job.share or job.root else ()), *(("overlay",) if job.root else ()),
                                 *job.modules))
@@ -126,7 +136,8 @@ def words(job, kernel, folder):
     return [QEMU, "-machine", "q35", "-cpu", CPU, *how, "-m", str(job.memory_mib), "-nodefaults", "-no-user-config",
             "-display", "none", "-no-reboot", *(["-plugin", job.plugin] if job.plugin else []), *serial, *shares,
             "-kernel", kernel.image, "-initrd", f"{folder}/image",
-            "-append", " ".join([APPEND, *clock(job), *([COUNTING] if job.count else []), job.append])]
+            "-append", " ".join([APPEND, *clock(job), *([COUNTING] if job.count else []),
+                                 *([SYSTEMD_APPEND] if job.systemd else []), job.append])]
 
 
 def tail(name, text):

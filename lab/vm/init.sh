@@ -43,6 +43,14 @@ fi
 stty -F /dev/ttyS1 raw
 stty -F /dev/ttyS2 raw
 mkdir -p "$at/vm" && cp /vm/command "$at/vm/command" 2>/dev/null
+if [ -e /vm/systemd ]; then # it becomes the first process, and rung-guest.service runs the command
+    cp /vm/service.sh "$at/vm/"
+    mkdir -p "$at/etc/systemd/system" && cp /vm/rung-guest.service "$at/etc/systemd/system/"
+    : >"$at/etc/machine-id"
+    rm -f "$at/.dockerenv" "$at/usr/sbin/policy-rc.d" # if this machine is a container, the guest is none and starts services
+    for folder in tmp var/tmp; do mount -t tmpfs none "$at/$folder"; done # systemd would empty this machine's, file by file
+    exec switch_root "$at" /lib/systemd/systemd
+fi
 chroot "${at:-/}" /bin/sh /vm/command </dev/null >/dev/ttyS1 2>&1
 status=$?
 sync
