@@ -192,6 +192,30 @@ struct http_receipt {
 
 /* --- What HTTP needs from its host ------------------------------------------------------------ */
 
+/* What became of a body that was kept. */
+struct http_stored {
+    unsigned status;       /* 201, or 303 */
+    struct slice location; /* encoded; until drop() */
+};
+
+/* Where the bodies of PUT and POST go.  A struct of its own: most hosts keep none and have nothing
+ * more than a NULL, and a body has a beginning, which may be refused before any byte of it comes, a
+ * middle, an end, and an owner if the connection ends before that.  Results below 0: -EINPROGRESS:
+ * not now, conn_resume() asks again; -400 and less: the status of a refusal; others as of find().
+ * Nothing is asked again that was answered otherwise. */
+struct http_store {
+    /* The head has come.  0 and *into: its body is wanted. */
+    int (*begin)(void *ctx, const struct http_ask *ask, void **into);
+    /* The next bytes: how many were taken, at least one. */
+    long (*put)(void *ctx, const struct conn *conn, void *into, struct slice bytes);
+    /* All have come.  0: they are kept. */
+    int (*done)(void *ctx, const struct conn *conn, void *into, struct http_stored *stored);
+    /* The last call about *into, whether done or not. */
+    void (*drop)(void *ctx, const struct conn *conn, void *into);
+    /* Allow for the path of that head, which may be no path (RFC 9110 10.2.1). */
+    const char *(*allow)(void *ctx, const struct conn *conn, const struct http_head *head);
+};
+
 /* Functions get conn.ctx, as those of struct conn_host.  The struct outlives every connection that
  * uses it. */
 struct http_host {
@@ -236,6 +260,8 @@ struct http_host {
     /* http_secure_proto: the port of https for a request that was aimed at that port, 0 if it named
      * none; or 0: the address keeps what it says of a port.  NULL: always 0. */
     unsigned (*https_port)(void *ctx, const struct conn *conn, unsigned port);
+
+    const struct http_store *store; /* NULL: bodies are read and thrown away */
 
     const char *date;   /* IMF-fixdate, 29 bytes, kept up to date by the loop (RFC 9110 6.6.1) */
     int64_t date_s;     /* the same as a number */

@@ -4,6 +4,7 @@
  *
  *   http_proto.c   bytes -> head and body -> http_reply()
  *   http_recent.c  heads seen before, with what they mean
+ *   http_store.c   bodies that the host keeps
  *   http_reply.c   what is to be answered: find, conditions, ranges, and the heads of 200, 206, 304
  *   http_status.c  answers that are a status with a short page: errors, the redirect, OPTIONS
  *   http_more.c    bodies in pieces: made ones (chunked), several ranges (multipart)
@@ -128,6 +129,9 @@ struct http_state {
     struct http_body body;    /* PHASE_BODY */
     uint64_t body_bytes;      /* ... payload so far */
     uint32_t head_bytes;      /* ... of the head in conn_keep() */
+    void *into;               /* ... where the host keeps it; NULL: it is thrown away */
+    size_t ahead;             /* ... bytes of the input that were used, but not reported as used */
+    uint16_t refused;         /* ... the answer that is decided already; 0: none is */
     uint8_t phase;            /* enum http_phase */
     bool chunked;             /* PHASE_MADE */
     bool close;               /* after this answer */
@@ -209,7 +213,20 @@ int http_status_moved(struct answer *a, const struct http_ask *ask, const struct
 /* A redirect to the address that was asked for, under https at that authority. */
 void http_status_secure(struct answer *a, struct slice authority);
 void http_status_options(struct answer *a);
+void http_status_stored(struct answer *a, const struct http_stored *stored);
 unsigned http_status_of_error(int err); /* of find() */
+
+/* --- http_store.c ----------------------------------------------------------------------------- */
+/* Whether the host is asked to keep the body of that request. */
+bool http_store_is_asked(const struct conn *c, const struct http_head *head);
+/* 0 and *into; or -EINPROGRESS, or -status of a refusal. */
+long http_store_begin(struct conn *c, const struct http_head *head, void **into);
+/* Gives bytes of the body to the host, as conn_proto.input().  If it returns 0 or more,
+ * state->refused may say that no more are taken. */
+long http_store_input(struct conn *c, const char *bytes, size_t n);
+/* The body is complete: 0: its answer is queued; or -EINPROGRESS, or -status. */
+long http_store_done(struct conn *c, const struct http_head *head, bool keep_alive);
+void http_store_drop(struct conn *c); /* of conn_state(); none is fine */
 
 /* --- http_more.c ------------------------------------------------------------------------------ */
 /* The head is queued, the body follows: phase, source and what belongs to the phase are in

@@ -224,6 +224,8 @@ void http_reply_drop(struct conn *c)
     struct http_state *state = conn_state(c);
     const struct http_host *host = http_host_of(c);
 
+    if (state->phase == PHASE_BODY)
+        http_store_drop(c);
     if (state->phase != PHASE_MADE && state->phase != PHASE_PARTS)
         return;
     if (state->source)

@@ -2,7 +2,8 @@
 /* http_proto.c - HTTP/1.1 as the machine sees it: bytes in, answers queued.
  *
  *   head --------------------------------> answer       the usual case
- *   head -> copy of the head -> body ----> answer       a body is consumed before it is answered
+ *   head -> copy of the head -> body ----> answer       a body is consumed before it is answered,
+ *                                                       or kept by the host: http_store.c
  *
  * Between two calls nothing is kept except the state in the send queue while a body is read.  A
  * request whose answer the host does not have yet uses no bytes, so the same bytes are shown again:
@@ -44,6 +45,7 @@ static int refuse(struct conn *c, struct http_head *head, unsigned status)
 
 static void leave_body(struct conn *c)
 {
+    http_store_drop(c);
     c->proto_flags &= (uint8_t)~IN_BODY;
     conn_in_body(c, false);
 }
@@ -68,17 +70,23 @@ static void enter_body(struct conn *c, const char *bytes, size_t n)
     memcpy(conn_keep(c), bytes, n);
     state->head_bytes = (uint32_t)n;
     state->body_bytes = 0;
+    state->into = NULL;
+    state->ahead = 0;
+    state->refused = 0;
     state->phase = PHASE_BODY;
     http_body_init(&state->body, work->head.framing, work->head.content_length);
     c->proto_flags |= IN_BODY;
     conn_in_body(c, true);
 }
 
-/* A body that cannot be followed to its end: where the next request begins is not known. */
+/* A body that cannot be followed to its end: where the next request begins is not known.  A refusal
+ * that was decided before goes first. */
 static int refuse_body(struct conn *c, unsigned status)
 {
+    const struct http_state *state = conn_state(c);
     struct http_head *head = kept_head(c);
-    int err = http_reply_status(c, head, answer_admit(c, head, status), false);
+    int err = http_reply_status(
+        c, head, state->refused ? state->refused : answer_admit(c, head, status), false);
 
     if (!err)
         leave_body(c);
@@ -89,9 +97,14 @@ static int refuse_body(struct conn *c, unsigned status)
  * remains so if the host returns -EINPROGRESS. */
 static int answer_body(struct conn *c)
 {
+    const struct http_state *state = conn_state(c);
     struct http_head *head = kept_head(c);
-    int err = http_reply(c, head, keeps_alive(c, head));
+    int err;
 
+    if (state->refused)
+        err = http_reply_status(c, head, state->refused, keeps_alive(c, head));
+    else
+        err = http_reply(c, head, keeps_alive(c, head));
     if (!err)
         leave_body(c);
     return err;
@@ -122,6 +135,40 @@ static long input_body(struct conn *c, const char *bytes, size_t n)
     state->body = body;
     state->body_bytes = body_bytes;
     return (long)at;
+}
+
+/* --- Bodies that the host keeps --------------------------------------------------------------- */
+
+/* The host has all of the body, in bytes[0..at). */
+static long answer_kept(struct conn *c, size_t at)
+{
+    struct http_state *state = conn_state(c);
+    struct http_head *head = kept_head(c);
+    long result = state->refused ? -(long)state->refused
+                                 : http_store_done(c, head, keeps_alive(c, head));
+
+    state->ahead = at;
+    if (result == -EINPROGRESS)
+        return result;
+    state->refused = (uint16_t)-result; /* so that the host is not asked again */
+    if (result < 0 && http_reply_status(c, head, state->refused, keeps_alive(c, head)))
+        return -EINPROGRESS;
+    leave_body(c);
+    return (long)at;
+}
+
+static long input_kept(struct conn *c, const char *bytes, size_t n)
+{
+    struct http_state *state = conn_state(c);
+    long used = http_body_done(&state->body) ? (long)state->ahead : 0;
+
+    if (!used && !state->refused)
+        used = http_store_input(c, bytes, n);
+    if (used >= 0 && http_body_done(&state->body))
+        return answer_kept(c, (size_t)used);
+    if (used <= 0 && state->refused)
+        return refuse_body(c, state->refused) ? -EINPROGRESS : (long)n;
+    return used;
 }
 
 /* --- Heads ------------------------------------------------------------------------------------ */
@@ -161,6 +208,40 @@ static unsigned refusal(const struct conn *c, const struct http_head *head)
     return head->method == HTTP_UNKNOWN ? 501 : 0;
 }
 
+/* Whether the body of a request that is refused is read, so that the connection stays: a client
+ * that asks first may never send it, and a large one costs more than a new connection.  One that is
+ * too large for its path is refused at once, like any other that is too large. */
+static bool skips(const struct conn *c, const struct http_head *head, long refused)
+{
+    return has_body(head) && refused != -413 && !(head->expect_continue && head->minor > 0) &&
+           (head->framing == FRAMING_CHUNKED ||
+            head->content_length <= http_host_of(c)->body_bytes_max);
+}
+
+/* A head whose body the host may keep. */
+static long input_store(struct conn *c, const char *bytes, size_t used)
+{
+    struct http_head *head = &((struct http_work *)conn_work(c))->head;
+    struct http_state *state = conn_state(c);
+    void *into = NULL;
+    long result = http_store_begin(c, head, &into);
+    int err;
+
+    if (result == -EINPROGRESS)
+        return result;
+    if (result < 0 && !skips(c, head, result)) {
+        err = http_reply_status(c, head, (unsigned)-result,
+                                !has_body(head) && keeps_alive(c, head));
+        return err ? err : (long)used;
+    }
+    if (has_body(head) && !result)
+        say_continue(c, head);
+    enter_body(c, bytes, used);
+    state->into = into;
+    state->refused = (uint16_t)-result;
+    return has_body(head) ? (long)used : answer_kept(c, used);
+}
+
 /* Answers a head that was seen before, whose meaning is known.  0: it was not. */
 static long input_known(struct conn *c, const char *bytes, size_t n)
 {
@@ -198,7 +279,8 @@ static long input(struct conn *c, const char *bytes, size_t n)
     if (!conn_room(c))
         return 0;
     if (c->proto_flags & IN_BODY)
-        return input_body(c, bytes, n);
+        return ((struct http_state *)conn_state(c))->into ? input_kept(c, bytes, n)
+                                                           : input_body(c, bytes, n);
     used = input_known(c, bytes, n);
     if (used)
         return used;
@@ -213,6 +295,8 @@ static long input(struct conn *c, const char *bytes, size_t n)
         err = refuse(c, head, (unsigned)-used);
         return err ? err : (long)n;
     }
+    if (http_store_is_asked(c, head))
+        return input_store(c, bytes, (size_t)used);
     if (!has_body(head)) {
         if (http_host_of(c)->recent)
             http_recent_keep(http_host_of(c), bytes, (size_t)used, head);

@@ -30,6 +30,17 @@ enum { AFTER_LOCATION_BYTES_MAX = 256 };
 /* Folders that the link of an error page climbs. */
 enum { HOME_LEVELS_MAX = 16 };
 
+/* RFC 9110 10.2.1 */
+static void put_allow(struct answer *a)
+{
+    const struct http_host *host = http_host_of(a->c);
+
+    TEXT_LITERAL(&a->text, "Allow: ");
+    text_string(&a->text, host->store ? host->store->allow(host->conn.ctx, a->c, a->head) :
+                                        "GET, HEAD, OPTIONS");
+    TEXT_LITERAL(&a->text, "\r\n");
+}
+
 /* Fields that some statuses must have. */
 static void put_special(struct answer *a)
 {
@@ -38,7 +49,7 @@ static void put_special(struct answer *a)
         TEXT_LITERAL(&a->text, "WWW-Authenticate: Basic realm=\"rung\", charset=\"UTF-8\"\r\n");
         break;
     case 405: /* RFC 9110 15.5.6 */
-        TEXT_LITERAL(&a->text, "Allow: GET, HEAD, OPTIONS\r\n");
+        put_allow(a);
         break;
     case 416: /* RFC 9110 15.5.17 */
         TEXT_LITERAL(&a->text, "Content-Range: bytes */");
@@ -330,8 +341,23 @@ void http_status_secure(struct answer *a, struct slice authority)
 void http_status_options(struct answer *a)
 {
     answer_open(a, 200);
-    TEXT_LITERAL(&a->text, "Allow: GET, HEAD, OPTIONS\r\n");
+    put_allow(a);
     finish(a, NULL, 0);
+}
+
+/* --- A body was kept -------------------------------------------------------------------------- */
+
+void http_status_stored(struct answer *a, const struct http_stored *stored)
+{
+    struct http_work *work = conn_work(a->c);
+    struct text page = {work->page, work->page + sizeof(work->page)};
+
+    answer_open(a, stored->status);
+    TEXT_LITERAL(&a->text, "Location: ");
+    text_put(&a->text, stored->location.ptr, stored->location.len);
+    TEXT_LITERAL(&a->text, "\r\nContent-Type: text/plain; charset=utf-8\r\n");
+    write_line(&page, stored->status);
+    finish(a, work->page, (size_t)(page.at - work->page));
 }
 
 unsigned http_status_of_error(int err)
