@@ -74,6 +74,13 @@ int docroot_settle(struct docroot_rules *rules)
     return 0;
 }
 
+bool docroot_takes_uploads(const struct docroot_rules *rules, struct slice path)
+{
+    size_t n = rules->upload ? strlen(rules->upload) : 0;
+
+    return n && path.len >= n && memcmp(path.ptr, rules->upload, n) == 0;
+}
+
 /* --- Files ------------------------------------------------------------------------------------ */
 
 static bool is_before(int64_t s, uint32_t ns, int64_t than_s, uint32_t than_ns)

@@ -16,6 +16,7 @@ struct docroot_rules {
     bool hidden;        /* names that begin with a dot are served, too; .well-known always is */
     bool listing;       /* folders without an index are listed; false: they get 403 */
     bool archive;       /* listings link to archives of their folder, which the host makes */
+    const char *upload; /* this folder, "/folder/", and those below it take uploads; NULL: none */
     bool precompressed; /* NAME.br, NAME.zst and NAME.gz may stand for NAME */
     size_t entries_max; /* of a listing that is sorted; a folder with more is streamed; 0: as many
                          * as DOCROOT_ENTRIES_MAX */
@@ -26,6 +27,8 @@ enum { DOCROOT_ENTRIES_MAX = 100000 };
 
 /* Sets defaults for what the options leave open.  0, or -EINVAL: the index is not a file name. */
 int docroot_settle(struct docroot_rules *rules);
+/* Whether a path is in a folder that takes uploads: its listing has a form for them. */
+bool docroot_takes_uploads(const struct docroot_rules *rules, struct slice path);
 
 /* What a name led to. */
 struct docroot_thing {

@@ -331,6 +331,7 @@ int folder_look(struct folder *f, const struct http_ask *ask, unsigned names)
     listing_view_read(&f->listing.view, ask);
     f->listing.ctx = f;
     f->listing.archive = f->rules->archive;
+    f->listing.upload = docroot_takes_uploads(f->rules, ask->path);
     f->plain = true;
     f->stage = FOLDER_GATHERING;
     err = f->ops->begin(f, false);

@@ -48,6 +48,7 @@ struct listing {
     struct listing_view view;
     struct slice path; /* decoded, begins and ends with '/'; lives as long as the listing */
     bool archive;      /* the folder can be had as ?archive=zip and ?archive=tar.gz */
+    bool upload;       /* the folder takes a form with files by POST */
     /* Shown below the entries; empty: nothing is.  It lives as long as the listing. */
     struct slice readme;
     bool readme_is_html; /* made by the host, which allows nothing in it that could run or load */

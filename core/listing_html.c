@@ -394,6 +394,17 @@ static enum listing_step html_end(struct listing *l, struct listing_out *o)
     return STEP_DONE;
 }
 
+/* The browser's own field for files, on which files can also be dropped.  The answer leads back to
+ * this folder, without the query. */
+static enum listing_step html_upload(struct listing *l, struct listing_out *o)
+{
+    if (l->upload)
+        out_text(o, "<form method=\"post\" action=\"./\" enctype=\"multipart/form-data\">"
+            "<input type=\"file\" name=\"file\" aria-label=\"Files to store in this folder\" "
+            "multiple required><button>Upload</button></form>\n");
+    return STEP_DONE;
+}
+
 /* How many bytes of a text the next step escapes: to the end of a line at most, whole characters.
  * 0: the text begins with a line's end or a tab, which is written as it is. */
 static size_t piece_of_text(struct slice text)
@@ -452,5 +463,5 @@ static enum listing_step html_foot(struct listing *l, struct listing_out *o)
 }
 
 const struct listing_format_step listing_html_steps[] = {{html_open}, {html_title}, {html_style},
-    {html_crumbs}, {html_filter}, {html_table}, {html_row}, {html_end}, {html_readme},
-    {html_foot}, {NULL}};
+    {html_crumbs}, {html_filter}, {html_table}, {html_row}, {html_end}, {html_upload},
+    {html_readme}, {html_foot}, {NULL}};

@@ -63,6 +63,9 @@ static const char page_style[] =
     "small{color:var(--dim);border:1px solid var(--line);border-radius:5px;padding:0 .35em;"
     "margin-left:.5em;"
     "white-space:nowrap}"
+    "form[method]{margin-top:.9rem;padding:.75rem 1rem;background:var(--card);"
+    "border:1px dashed var(--line);border-radius:12px}"
+    "input[type=file]{flex:1;min-width:0;padding:.4rem 0;font:inherit;color:var(--dim)}"
     "footer{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;justify-content:flex-end;font-size:.85rem;"
     "color:var(--dim);"
     "margin-top:.9rem}"
@@ -115,7 +118,7 @@ static const char page_script[] =
  * they should be.  The picture is the empty icon. */
 #define PAGE_POLICY \
     "default-src 'none'; " \
-    "style-src 'sha256-oyaDKJuya8wIITHeiUcXCbHcObqpePs+u0uOQBlQdVI='; " \
+    "style-src 'sha256-YLu+VxGzqMpOTm0X2iI/RCHL2zs6qsVMRO+dgxWh7yw='; " \
     "script-src 'sha256-mKjXAfUlCWQnLE4Xm41KI5pnxkaxNazZubBqKKUQlqA='; " \
     "img-src data:; form-action 'self'; base-uri 'none'"
 
