@@ -168,7 +168,8 @@ static int found_file(struct docroot_search *f, struct source **source)
     const char *type = type_of(f->path, f->len);
     int err;
 
-    if (f->ask && f->rules->precompressed && type_compresses(type))
+    if (f->ask && f->rules->precompressed && type_compresses(type) &&
+        !docroot_takes_uploads(f->rules, f->ask->path))
         best = choose_coding(f);
     /* The file may be compressed for another client, or a moment later. */
     if (docroot_compresses(type, asked->source.size, f->compress_max))

@@ -27,7 +27,8 @@ enum { DOCROOT_ENTRIES_MAX = 100000 };
 
 /* Sets defaults for what the options leave open.  0, or -EINVAL: the index is not a file name. */
 int docroot_settle(struct docroot_rules *rules);
-/* Whether a path is in a folder that takes uploads: its listing has a form for them. */
+/* Whether a path is in a folder that takes uploads: its listing has a form for them.  There no file
+ * stands for another one, which a stranger could have stored. */
 bool docroot_takes_uploads(const struct docroot_rules *rules, struct slice path);
 
 /* What a name led to. */
