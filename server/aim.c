@@ -108,6 +108,7 @@ static void turn(struct loop *l, unsigned number)
     l->site = srv->hosts->row[number].site;
     l->route = route_of(srv, number);
     l->log = srv->hosts->row[number].log;
+    l->upload = hosts_upload(srv->hosts, number);
     l->cache = l->aim->reader[number];
     l->looked = l->received - 1; /* this cache has not looked since then */
     aim_offload(l);

@@ -10,7 +10,9 @@
 #include "cache.h"
 #include "h2.h"
 #include "health.h"
+#include "hosts.h"
 #include "route.h"
+#include "upload.h"
 
 /* Where clients go if their URL has no port. */
 enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
@@ -247,9 +249,9 @@ static void host_forget(void *site, const struct conn *conn)
     struct loop *l = site;
 
     if (l->offload)
-        offload_forget(l->offload, conn);
+        (void)offload_forget(l->offload, conn);
     if (l->gate)
-        offload_forget(l->gate, conn);
+        (void)offload_forget(l->gate, conn);
 }
 
 /* HTTP/2 without TLS: a client that knows of it begins with the preface (RFC 9113 3.3).  With TLS
@@ -415,6 +417,7 @@ void host_init(struct http_host *h, struct loop *l)
         .answer = host_answer,
         .other = host_other,
         .https_port = host_https_port,
+        .store = hosts_take_uploads(srv->hosts) ? &upload_store : NULL,
         .fields = srv->server_timing || aim_has_fields(srv) ? host_fields : NULL,
         .date = l->date,
         .server = srv->server_field,

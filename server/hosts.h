@@ -15,6 +15,7 @@
 #include "route.h"
 #include "serve.h"
 #include "tls.h"
+#include "upload.h"
 
 enum { HOST_TEXT = 256 }; /* a name has 253 bytes at most (RFC 1035 2.3.4); a dot and the NUL */
 
@@ -30,6 +31,8 @@ struct hosted {
     struct served what;
     struct route route;
     struct site *site;
+    char *upload_at;         /* NULL: no uploads */
+    struct upload_to upload;
 };
 
 /* In lower case.  One that begins with a dot stands for all names that end with it. */
@@ -51,6 +54,9 @@ int  hosts_open(struct hosts **hosts, const struct serve_config *config);
 /* Opens the folders, as the user that we remain; an exit code. */
 int  hosts_open_sites(struct hosts *hosts, const struct serve_options *opt);
 void hosts_close(struct hosts *hosts); /* NULL is fine */
+/* Where uploads of that site go; NULL: nowhere.  hosts may be NULL. */
+const struct upload_to *hosts_upload(const struct hosts *hosts, unsigned number);
+bool hosts_take_uploads(const struct hosts *hosts); /* any of them */
 void hosts_say(const struct hosts *hosts); /* which name has which folder */
 unsigned hosts_labelled(const struct hosts *hosts); /* how many have a label: all or none */
 

@@ -14,20 +14,21 @@
 /* --- One site --------------------------------------------------------------------------------- */
 
 /* A single file is its folder's index, and the only thing in it. */
-static struct docroot_rules rules_of(const struct serve_options *opt, const char *only)
+static struct docroot_rules rules_of(const struct serve_options *opt, const char *only,
+                                     const char *upload)
 {
     if (only)
         return (struct docroot_rules){.index = only + 1, .hidden = true};
     return (struct docroot_rules){.index = opt->index, .hidden = opt->hidden,
                                   .listing = opt->listing, .archive = opt->archive,
-                                  .precompressed = opt->precompressed,
+                                  .precompressed = opt->precompressed, .upload = upload,
                                   .entries_max = opt->listing_max};
 }
 
 /* Checks that a single row of options.def cannot make. */
 static int check_options(const struct serve_options *opt, const char *only)
 {
-    struct docroot_rules rules = rules_of(opt, only);
+    struct docroot_rules rules = rules_of(opt, only, NULL);
 
     if (docroot_settle(&rules)) {
         say_error("--index '%s': it is a name in every folder, not a path; it has at most %d bytes",
@@ -37,6 +38,10 @@ static int check_options(const struct serve_options *opt, const char *only)
     if (only && (opt->spa || opt->pretty_urls)) {
         say_error("--%s: a single file is served; name its folder",
                   opt->spa ? "spa" : "pretty-urls");
+        return EXIT_USAGE;
+    }
+    if (only && opt->upload) {
+        say_error("--upload: a single file is served; name its folder");
         return EXIT_USAGE;
     }
     if (opt->archive && (only || !opt->listing)) {
@@ -60,16 +65,42 @@ static int open_one(struct hosted *h, const char *named)
 
     if (!code)
         code = check_options(h->opt, h->what.file);
+    if (!code && h->opt->upload)
+        code = upload_find(&h->upload_at, h->opt->upload);
     if (!code)
         code = route_open(&h->route, h->opt, h->what.file);
     return code;
+}
+
+static int open_upload(struct hosted *h)
+{
+    if (!h->upload_at)
+        return EXIT_DONE;
+    h->upload = (struct upload_to){.at = h->upload_at, .bytes_max = h->opt->upload_max,
+                                   .rules = site_rules(h->site), .root_fd = site_root(h->site)};
+    return upload_try(&h->upload);
+}
+
+const struct upload_to *hosts_upload(const struct hosts *h, unsigned number)
+{
+    return h && h->row[number].upload_at ? &h->row[number].upload : NULL;
+}
+
+bool hosts_take_uploads(const struct hosts *h)
+{
+    bool any = false;
+
+    for (unsigned i = 0; h && i < h->count; i++)
+        any = any || h->row[i].upload_at;
+    return any;
 }
 
 static int open_site(struct hosted *h, const struct serve_options *process,
                      const struct site *beside)
 {
     const char *folder = h->what.folder;
-    const struct site_options site = {.root = folder, .rules = rules_of(h->opt, h->what.file),
+    const struct site_options site = {.root = folder,
+                                      .rules = rules_of(h->opt, h->what.file, h->upload_at),
                                       .readme = h->opt->readme, .compress = h->opt->compress,
                                       .moves = h->route.moves, .beside = beside,
                                       .all = process->user != NULL};
@@ -77,7 +108,7 @@ static int open_site(struct hosted *h, const struct serve_options *process,
     int err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&h->site, &site, &why);
 
     if (!err)
-        return EXIT_DONE;
+        return open_upload(h);
     say_error("cannot serve %s: %s: %s; check its permissions%s%s", folder, why, say_why(err),
               process->user ? " for user " : "", process->user ? process->user : "");
     return EXIT_FAILED;
@@ -219,6 +250,7 @@ void hosts_close(struct hosts *h)
         return;
     for (unsigned i = 0; i < h->count; i++) {
         site_close(h->row[i].site);
+        free(h->row[i].upload_at);
         route_close(&h->row[i].route);
         served_drop(&h->row[i].what);
     }

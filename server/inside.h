@@ -39,6 +39,7 @@ struct site_options {
 int site_open(struct site **site, const struct site_options *opt, const char **why);
 void site_close(struct site *site);
 int  site_root(const struct site *site); /* the descriptor of the folder */
+const struct docroot_rules *site_rules(const struct site *site);
 /* As in struct http_host; callable from every thread at once.  may_block false: a folder's listing
  * gives -EINPROGRESS, and the same call with may_block true on another thread makes it. */
 int site_find(struct site *site, const struct http_ask *ask, bool may_block,
@@ -111,8 +112,8 @@ int  offload_find(struct offload *offload, const struct http_ask *ask, struct so
 uint64_t offload_asked(struct offload *offload, const struct conn *conn, uint64_t first_ns);
 /* whether a session waits for its answer, or is getting it */
 bool offload_is_busy(const struct offload *offload);
-/* the session has gone: its result is released */
-void offload_forget(struct offload *offload, const struct conn *conn);
+/* The session has gone: its result is released.  True: the helper is at its job, and ends it. */
+bool offload_forget(struct offload *offload, const struct conn *conn);
 /* whatever offload_find() gave */
 void offload_release(struct offload *offload, struct source *source);
 /* next connection whose answer has come, or NULL */

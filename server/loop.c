@@ -23,6 +23,7 @@
 #include "aim.h"
 #include "buffers.h"
 #include "cache.h"
+#include "hosts.h"
 #include "route.h"
 
 enum {
@@ -62,12 +63,15 @@ static int wake_open(struct loop *l)
                            l->worker->conn_max / LONGS_SHARE + 1);
     if (!err && aim_asks_passwords(l->worker->server))
         err = gate_open(l);
+    if (!err && l->host.store)
+        err = upload_helper_open(l);
     if (!err && l->offload)
         err = fetch_open(&l->fetch, l->wake_fd);
     if (err) {
+        offload_close(l->store);
         offload_close(l->gate);
         offload_close(l->offload);
-        l->offload = l->gate = NULL;
+        l->offload = l->gate = l->store = NULL;
         close(l->wake_fd);
     } else {
         aim_offload(l);
@@ -113,6 +117,7 @@ int loop_open_blocking(struct worker *w, struct loop **loop)
     l->site = w->server->site;
     l->route = w->server->route;
     l->log = w->server->log;
+    l->upload = hosts_upload(w->server->hosts, 0);
     l->cache = cache_reader_open(w->cache);
     err = aim_open(l);
     if (err) {
@@ -186,6 +191,7 @@ void loop_close(struct loop *l)
         session_close(l, l->first);
     offload_close(l->offload);
     offload_close(l->gate);
+    offload_close(l->store);
     fetch_close(l->fetch);
     if (l->wake_fd >= 0)
         close(l->wake_fd);
@@ -466,6 +472,8 @@ struct session *loop_resumed(struct loop *l)
 
     if (!c && l->gate)
         c = offload_done(l->gate);
+    if (!c && l->store)
+        c = offload_done(l->store);
     if (c) {
         conn_resume(c, l->now_ms);
         s = (struct session *)(uintptr_t)session_of_conn(c);

@@ -23,11 +23,13 @@ struct loop {
     /* The site that answers the request before us.  With several, aim.c changes these, what the
      * two helpers ask, and the cache below, from one request to the next. */
     struct site *site;         /* NULL for echo */
+    const struct upload_to *upload; /* NULL: it takes none */
     const struct route *route; /* NULL: each path is answered by itself alone */
     struct log *log;           /* NULL: off */
     struct aim *aim;           /* NULL: there is one site at most */
     struct offload *offload;
     struct offload *gate; /* checks passwords; NULL: this thread does so, or there are none */
+    struct offload *store; /* writes uploads; NULL: this thread does so, or there are none */
     /* The answer that is being made: its file's path, or NULL, and whether it is a listing. */
     const char *seen_path;
     bool seen_made;

@@ -424,29 +424,32 @@ bool offload_is_busy(const struct offload *l)
     return l->jobs > 0;
 }
 
-/* The job's result is not wanted.  Locked. */
-static void forget(struct offload *l, struct job *j)
+/* The job's result is not wanted.  True: the helper is at it.  Locked. */
+static bool forget(struct offload *l, struct job *j)
 {
     if (j->state == JOB_RUNS) {
         j->forgotten = true; /* offload_done() drops it */
-        return;
+        return true;
     }
     if (j->place != HELD)
         take_out(l, j, HELD);
     end(l, j);
+    return false;
 }
 
-void offload_forget(struct offload *l, const struct conn *conn)
+bool offload_forget(struct offload *l, const struct conn *conn)
 {
+    bool runs = false;
     struct job *j;
 
     if (!l->jobs)
-        return;
+        return false;
     pthread_mutex_lock(&l->lock);
     j = job_of(l, conn);
     if (j)
-        forget(l, j);
+        runs = forget(l, j);
     pthread_mutex_unlock(&l->lock);
+    return runs;
 }
 
 void offload_release(struct offload *l, struct source *source)
@@ -458,7 +461,7 @@ void offload_release(struct offload *l, struct source *source)
         return;
     }
     pthread_mutex_lock(&l->lock);
-    forget(l, j);
+    (void)forget(l, j);
     pthread_mutex_unlock(&l->lock);
 }
 

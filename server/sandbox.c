@@ -8,8 +8,8 @@
  * container refuses is named, and the rest holds; --sandbox strict does not start then.
  *
  * Root keeps a few capabilities: to read what its folder has (others' files are refused by our own
- * rule, see --user), to open its log again, the memory of rings, and, on kernels that refuse it
- * otherwise, to give listeners a filter when it stops.
+ * rule, see --user), to open its log again or to store uploads, the memory of rings, and, on
+ * kernels that refuse it otherwise, to give listeners a filter when it stops.
  *
  * Sanitizers, profilers and coverage write files and trace threads at the end, and valgrind makes
  * calls of its own, so a program that is examined in one of these ways has no sandbox.
@@ -68,11 +68,12 @@ static bool filter_needs_right(void)
 static uint32_t needed_capabilities(const struct server *srv)
 {
     const char *log[HOSTS_MAX + 1];
-    bool has_log = srv->hosts && hosts_log_files(srv->hosts, log) > 0;
+    bool writes = (srv->hosts && hosts_log_files(srv->hosts, log) > 0) ||
+                  hosts_take_uploads(srv->hosts);
 
     if (geteuid() != 0)
         return 0;
-    return 1u << CAP_DAC_READ_SEARCH | (has_log ? 1u << CAP_DAC_OVERRIDE : 0) |
+    return 1u << CAP_DAC_READ_SEARCH | (writes ? 1u << CAP_DAC_OVERRIDE : 0) |
            (srv->engine->model == ENGINE_COMPLETION ? 1u << CAP_IPC_LOCK : 0);
 }
 
@@ -108,16 +109,25 @@ static int enter_files(const struct server *srv)
     const char *log[HOSTS_MAX + 1];
     struct sandbox_root root[HOSTS_MAX + 1];
     unsigned roots = srv->hosts ? srv->hosts->count : 0;
+    int err = 0;
 
-    for (unsigned i = 0; i < roots; i++)
+    for (unsigned i = 0; i < roots; i++) {
+        const struct upload_to *to = hosts_upload(srv->hosts, i);
+        int stored = to ? upload_folder_open(to->root_fd, to->at) : -1;
+
         root[i] = (struct sandbox_root){site_root(srv->hosts->row[i].site),
-                                        !srv->hosts->row[i].what.file};
-    return sandbox_files_enter(&(struct sandbox_files){
+                                        !srv->hosts->row[i].what.file, stored};
+    }
+    err = sandbox_files_enter(&(struct sandbox_files){
         .root = root,
         .roots = roots,
         .log = log,
         .logs = srv->hosts ? hosts_log_files(srv->hosts, log) : 0,
         .certificates = srv->tls ? &srv->hosts->tls : NULL});
+    for (unsigned i = 0; i < roots; i++)
+        if (root[i].stored >= 0)
+            close(root[i].stored);
+    return err;
 }
 
 static int enter_calls(const struct server *srv)
@@ -125,7 +135,8 @@ static int enter_calls(const struct server *srv)
     const struct arrangement *a = &srv->arrangement;
     unsigned needs = (srv->engine->model == ENGINE_COMPLETION ? NEED_RING : 0) |
                      (srv->engine->forks || a->processes ? NEED_FORK : 0) |
-                     (a->pinned ? NEED_PIN : 0);
+                     (a->pinned ? NEED_PIN : 0) |
+                     (hosts_take_uploads(srv->hosts) ? NEED_STORE : 0);
 
     return sandbox_calls_enter(needs, srv->opt->sandbox == SANDBOX_STRICT);
 }

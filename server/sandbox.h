@@ -18,11 +18,13 @@ enum sandbox_need {
     NEED_RING = 1,    /* io_uring */
     NEED_FORK = 2,    /* new processes */
     NEED_PIN = 4,     /* --pin */
+    NEED_STORE = 8,   /* --upload */
 };
 
 struct sandbox_root {
     int fd;      /* of a folder that is served */
     bool listed; /* folders may be read, too, and not only files */
+    int stored;  /* of a folder below it that takes new files; -1: none */
 };
 struct tls_pairs;
 struct sandbox_files {

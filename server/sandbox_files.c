@@ -159,9 +159,12 @@ static int add_rules(int ruleset, const struct sandbox_files *files, const int f
 {
     int err = 0;
 
-    for (unsigned i = 0; i < files->roots && !err; i++)
+    for (unsigned i = 0; i < files->roots && !err; i++) {
         err = allow(ruleset, files->root[i].fd,
                     fs_read_file | (files->root[i].listed ? fs_read_dir : 0));
+        if (!err && files->root[i].stored >= 0)
+            err = allow(ruleset, files->root[i].stored, fs_write_file | fs_make_reg);
+    }
     for (unsigned i = 0; i < files->logs && !err; i++)
         err = allow_log(ruleset, files->log[i]);
     if (!err && files->certificates)

@@ -89,6 +89,11 @@ int site_root(const struct site *site)
     return site->root_fd;
 }
 
+const struct docroot_rules *site_rules(const struct site *site)
+{
+    return &site->rules;
+}
+
 void site_close(struct site *site)
 {
     if (!site)

@@ -78,7 +78,7 @@ static void forgotten_while_it_waits(void **state)
     wait_begun(1);
     assert_int_equal(ask(b, &b->session[1].conn, "/b/", &s), -EINPROGRESS);
     assert_int_equal(ask(b, &b->session[2].conn, "/c/", &s), -EINPROGRESS);
-    offload_forget(b->offload, &b->session[1].conn);
+    assert_false(offload_forget(b->offload, &b->session[1].conn)); /* the helper never sees it */
     give_turns(10);
     assert_ptr_equal(wait_done(b), &b->session[0].conn);
     assert_ptr_equal(wait_done(b), &b->session[2].conn);
@@ -92,7 +92,7 @@ static void forgotten_while_it_runs(void **state)
 
     assert_int_equal(ask(b, &b->session[0].conn, "/a/", &s), -EINPROGRESS);
     wait_begun(1);
-    offload_forget(b->offload, &b->session[0].conn);
+    assert_true(offload_forget(b->offload, &b->session[0].conn)); /* the helper is at it */
     /* A new connection in the same memory has the same address, and its own job. */
     assert_int_equal(ask(b, &b->session[0].conn, "/b/", &s), -EINPROGRESS);
     give_turns(1);
@@ -113,14 +113,14 @@ static void forgotten_when_done(void **state)
     give_turns(2);
     assert_int_equal(ask(b, &b->session[0].conn, "/a/", &s), -EINPROGRESS);
     wait_woken(b); /* made, not reported */
-    offload_forget(b->offload, &b->session[0].conn);
+    assert_false(offload_forget(b->offload, &b->session[0].conn));
     assert_null(offload_done(b->offload));
     assert_int_equal(ask(b, &b->session[1].conn, "/a/", &s), -EINPROGRESS);
     assert_ptr_equal(wait_done(b), &b->session[1].conn); /* reported */
     offload_forget(b->offload, &b->session[1].conn);
     assert_null(offload_done(b->offload));
     assert_int_equal(the_site.released, 2);
-    offload_forget(b->offload, &b->session[1].conn); /* the job no longer exists */
+    assert_false(offload_forget(b->offload, &b->session[1].conn)); /* the job no longer exists */
 }
 
 static void another_generation(void **state)

@@ -149,6 +149,7 @@ static void json_names_every_counter(void **state)
                              "\"answers\":0,\"complete\":0,\"broken\":0,\"cache_hits\":0,"
                              "\"cache_misses\":0,\"cache_fills\":0,\"cache_ends\":0,"
                              "\"cache_wholes\":0,\"cache_variants\":0,\"cache_plain\":0,"
+                             "\"uploads\":0,\"upload_bytes\":0,"
                              "\"body_bytes\":1152921504606846976,\"bytes\":0,"
                              "\"stack_most\":4096}");
     memset(small, 'x', sizeof(small));

@@ -239,7 +239,7 @@ def test_mistakes_in_options(site, args, words):
     (["-l", "3000"], "--port N"), (["--single"], "--spa"), (["--no-clipboard"], "clipboard"), (["--gzip"], "--compress on|off: on by default"),
     (["--root", "x"], "rung DIR"), (["--browse"], "--listing on|off: on by default"), (["--access-log"], "--log combined"),  # Caddy
     (["-c", "x"], "configuration file"), (["--basic-auth", "x"], "--auth FILE"), (["-t"], "rung DIR"), (["-s", "reload"], "--spa"),  # nginx
-    (["--interfaces", "x"], "--bind ADDR"), (["--route-prefix", "x"], "rewrites no paths"), (["--qrcode"], "--public"), (["--upload-files"], "only reads"),  # miniserve
+    (["--interfaces", "x"], "--bind ADDR"), (["--route-prefix", "x"], "rewrites no paths"), (["--qrcode"], "--public"), (["--upload-files"], "changes or deletes nothing"),  # miniserve
     (["--document-root", "x"], "rung DIR"), (["--addr", "x"], "--bind ADDR"), (["--daemon"], "foreground"), (["-S", "x"], "--port N"),
 ])
 # shows U90

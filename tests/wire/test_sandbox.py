@@ -160,6 +160,32 @@ def test_escapes_with_tls(begin, site, outside, tmp_path_factory):
     assert not {name: result for name, result in found.items() if result not in REFUSED}
 
 
+@attacked
+@pytest.mark.core
+def test_escapes_with_uploads(begin, site, outside):
+    """The folder of --upload takes new files and writes; nothing there is cut or removed, and nothing gets out of it by a link."""
+    os.mkdir(f"{site}/in")
+    with open(f"{site}/in/old", "w", encoding="ascii") as file:
+        file.write("before\n")
+    server = begin("-p", "0", "--upload", "in", site)
+    paths = {name: f"{site}/{name}\0".encode() for name in ("new", "file.txt", "in/new", "in/old", "in/folder", "../link")}
+    with taken_over(server) as victim:
+        found = results(victim, outside)
+        assert victim.call("openat", AT_FDCWD, paths["in/new"], WRITE | CREATE, 0o600) >= 0
+        assert victim.call("openat", AT_FDCWD, paths["in/old"], WRITE, 0) >= 0
+        refused = [victim.call("openat", AT_FDCWD, paths["new"], WRITE | CREATE, 0o600), victim.call("openat", AT_FDCWD, paths["file.txt"], WRITE, 0),
+                   victim.call("openat", AT_FDCWD, paths["in/old"], WRITE | os.O_TRUNC, 0), victim.call("truncate", paths["in/old"], 0),
+                   victim.call("unlink", paths["in/old"]), victim.call("mkdir", paths["in/folder"], 0o700),
+                   victim.call("rename", paths["in/old"], paths["in/new"])]
+        assert not [result for result in refused if result not in REFUSED]
+        linked = ((paths["file.txt"], paths["in/folder"]), (paths["in/old"], paths["new"]), (paths["in/old"], paths["../link"]),
+                  (f"{outside}/secret\0".encode(), paths["in/folder"]))
+        for old, new in linked:
+            assert victim.call("linkat", AT_FDCWD, old, AT_FDCWD, new, 0) in (*REFUSED, -errno.EXDEV)
+    assert not {name: result for name, result in found.items() if result not in REFUSED}
+    assert sorted(os.listdir(f"{site}/in")) == ["new", "old"]
+
+
 def listener_of(pid, port):
     """The descriptor of its listener at that port."""
     with open(f"/proc/{pid}/net/tcp", encoding="ascii") as file:

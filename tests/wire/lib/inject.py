@@ -23,8 +23,8 @@ MAY = platform.machine() == "x86_64" and os.geteuid() == 0
 CALLS = {"read": 0, "open": 2, "mmap": 9, "mprotect": 10, "ioctl": 16, "getpid": 39, "socket": 41, "connect": 42,
          "sendto": 44, "shutdown": 48, "bind": 49, "clone": 56, "execve": 59, "kill": 62, "fcntl": 72, "truncate": 76,
          "rename": 82, "mkdir": 83, "unlink": 87, "chmod": 90, "chown": 92, "ptrace": 101, "setuid": 105, "setpriority": 141,
-         "prctl": 157, "chroot": 161, "mount": 165, "init_module": 175, "tgkill": 234, "openat": 257, "unshare": 272,
-         "prlimit64": 302, "setns": 308, "process_vm_readv": 310, "memfd_create": 319, "bpf": 321, "io_uring_setup": 425,
+         "prctl": 157, "chroot": 161, "mount": 165, "init_module": 175, "tgkill": 234, "openat": 257, "linkat": 265,
+         "unshare": 272, "prlimit64": 302, "setns": 308, "process_vm_readv": 310, "memfd_create": 319, "bpf": 321, "io_uring_setup": 425,
          "clone3": 435, "pidfd_getfd": 438, "mount_setattr": 442}
 
 LIBC = ctypes.CDLL(None, use_errno=True)
