@@ -119,7 +119,7 @@ OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSI
     $(addprefix server/,$(if $(PROBES),probe_absent.c,probe.c) $(if $(QR),qr_absent.c,qr.c) $(if $(ARCHIVE),pack_absent.c,pack.c) \
     $(if $(MARKDOWN),markdown_absent.c,markdown.c) \
     $(if $(TLS),tls_absent.c digest_absent.c,digest.c tls_openssl.c tls_memory.c tls_store.c tls_set.c tls_self.c tls_ocsp.c tls_verify.c) \
-    $(if $(H2),h2_absent.c,h2.c h2_request.c h2_answer.c h2_stream.c))
+    $(if $(H2),h2_absent.c,h2.c h2_request.c h2_body.c h2_answer.c h2_stream.c))
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
 UNIT_SRC := $(filter-out $(if $(H2),,%/h2.c %/h2_time.c %/h2_memory.c) $(if $(ARCHIVE),,%/pack.c %/archive_digest.c) \

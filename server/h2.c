@@ -72,6 +72,7 @@ static int open_session(struct h2 *h)
         h2_request_callbacks(callbacks);
         h2_answer_callbacks(callbacks);
         nghttp2_option_set_no_closed_streams(option, 1);
+        nghttp2_option_set_no_auto_window_update(option, 1);
         nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_PRIORITY_UPDATE);
         err = nghttp2_session_server_new3(&h->session, callbacks, h, option, &mem);
     }
@@ -173,6 +174,18 @@ static void look_at_made(struct h2 *h)
     }
 }
 
+/* The host may take more of the bodies that it keeps. */
+static void pump_bodies(struct h2 *h)
+{
+    struct stream *st, *next;
+
+    for (st = h->first; st && h->taking; st = next) {
+        next = st->next;
+        if (st->state == TAKES)
+            h2_body_pump(h, st);
+    }
+}
+
 /* The server stops: first a notice, then, when requests under way have come, which ones are
  * answered. */
 static void say_closing(struct h2 *h, uint64_t now_ms)
@@ -200,6 +213,7 @@ static void produce(struct h2 *h)
     if (((const struct http_host *)h->c->host)->closing)
         say_closing(h, h2_loop(h)->now_ms);
     look_at_made(h);
+    pump_bodies(h);
     h2_streams_resume(h);
     write_frames(h);
     while ((void)conn_space(h->c, &cap), cap >= H2_FRAME_BYTES && h->c->want != CONN_CLOSE) {
@@ -211,6 +225,16 @@ static void produce(struct h2 *h)
     }
 }
 
+/* Whether a client waits for the host: for an answer, or until the host takes more of its body. */
+static bool owes(const struct h2 *h)
+{
+    const struct stream *st = h->first;
+
+    while (h->taking && st && !(st->state == TAKES && st->nested.conn.want == CONN_WAIT))
+        st = st->next;
+    return h->making || (h->taking && st);
+}
+
 /* The connection wants what follows from its streams' state. */
 static void settle(struct h2 *h)
 {
@@ -219,7 +243,7 @@ static void settle(struct h2 *h)
 
     (void)conn_space(c, &cap);
     conn_in_body(c, h->receiving);
-    conn_owes(c, h->making);
+    conn_owes(c, owes(h));
     if (!h->streams && h->asking && !h->asking->id)
         h2_asking_free(h);
     conn_more(c, true);
@@ -243,7 +267,7 @@ static bool is_overdue(struct h2 *h, struct stream *st, uint64_t now_ms)
 {
     struct conn *c;
 
-    if (st->state == WORKS || st->state == ANSWERS) {
+    if (st->state == TAKES || st->state == WORKS || st->state == ANSWERS) {
         c = stream_conn(h, st);
         return conn_overdue(c, c->sent, now_ms);
     }
@@ -277,7 +301,9 @@ static uint64_t h2_due(struct conn *c, uint64_t now_ms)
     if (!h)
         return 0;
     for (const struct stream *st = h->first; st; st = st->next) {
-        ms = st->state == ANSWERS ? st->nested.conn.deadline_ms : now_ms + c->host->send_ms;
+        ms = now_ms + c->host->send_ms;
+        if (st->state == ANSWERS || st->state == TAKES)
+            ms = st->nested.conn.deadline_ms;
         due_ms = ms + H2_GRACE_MS > due_ms ? ms + H2_GRACE_MS : due_ms;
     }
     if (h2_frames_partial(&h->frames)) {

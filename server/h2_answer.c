@@ -262,6 +262,13 @@ static void answer(struct h2 *h, struct stream *st)
     size_t head = seg.bytes ? split(&a, seg.bytes, (size_t)seg.len) : 0;
     bool none, submitted;
 
+    if (head && memcmp(seg.bytes + STATUS_AT, "100", 3) == 0) {
+        (void)nghttp2_submit_headers(h->session, NGHTTP2_FLAG_NONE, st->id, NULL, a.field,
+                                     a.fields, NULL);
+        conn_sent(c, head, h2_loop(h)->now_ms);
+        return;
+    }
+
     if (!head) {
         h2_stream_reset(h, st, NGHTTP2_INTERNAL_ERROR);
         return;
@@ -269,8 +276,9 @@ static void answer(struct h2 *h, struct stream *st)
     none = st->head_only || memcmp(seg.bytes + STATUS_AT, "304", 3) == 0 ||
            (!a.chunked && !a.length);
     submitted = submit(h, st, &a, !none); /* it copies the fields */
+    h2_stream_fed(h, st);
+    h->making -= st->state == WORKS;
     st->state = ANSWERS;
-    h->making--;
     st->chunked = a.chunked;
     st->left = a.length;
     http_body_init(&st->body, FRAMING_CHUNKED, 0);
@@ -295,18 +303,23 @@ void h2_stream_look(struct h2 *h, struct stream *st)
         h2_stream_reset(h, st, NGHTTP2_INTERNAL_ERROR); /* no memory */
 }
 
-void h2_stream_begin(struct h2 *h, struct stream *st)
+void h2_stream_feed(struct h2 *h, struct stream *st, enum stream_state state)
 {
     struct conn *c = &st->nested.conn;
 
     conn_init(c, &http_proto, h->c->host, h2_loop(h)->now_ms);
     c->nested = true;
     st->nested.outer = h->c;
-    st->state = WORKS;
+    st->state = (uint8_t)state;
     h->working++;
-    h->making++;
     conn_feed(c, st->text, st->text_len, h2_loop(h)->now_ms);
     h->text_bytes -= st->text_len;
+}
+
+void h2_stream_begin(struct h2 *h, struct stream *st)
+{
+    h->making++;
+    h2_stream_feed(h, st, WORKS);
     h2_stream_look(h, st);
 }
 

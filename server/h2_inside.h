@@ -37,13 +37,14 @@ enum {
     H2_GRACE_MS = 500
 };
 
-/* RECEIVES: its body is coming.  WAITS: to be begun.  WORKS: http_proto has the request, and has
- * made no head yet.  ANSWERS: fields are submitted, the body follows.  OVER: nothing is held for
- * it any more, and the library has to say so yet. */
-enum stream_state { RECEIVES, WAITS, WORKS, ANSWERS, OVER };
+/* RECEIVES: its body is coming, and is thrown away.  TAKES: http_proto has the request, and is fed
+ * the body as it comes (h2_body.c).  WAITS: to be begun.  WORKS: http_proto has the request, and
+ * has made no head yet.  ANSWERS: fields are submitted, the body follows.  OVER: nothing is held
+ * for it any more, and the library has to say so yet. */
+enum stream_state { RECEIVES, TAKES, WAITS, WORKS, ANSWERS, OVER };
 
 struct stream {
-    struct nested nested; /* speaks http_proto; WORKS and ANSWERS */
+    struct nested nested; /* speaks http_proto; TAKES, WORKS and ANSWERS */
     struct stream *prev, *next;
     int32_t id;
     uint8_t state;        /* enum stream_state */
@@ -53,6 +54,8 @@ struct stream {
     bool trails;          /* a trailer follows the body */
     bool deferred;        /* the body had no byte ready when the library asked */
     struct http_body body;
+    struct intake *in;    /* TAKES; otherwise NULL */
+    bool open;            /* TAKES: more of its body may come */
     uint64_t left;        /* of a body that is not chunked */
     uint64_t taken, mark; /* RECEIVES: bytes of the body; and how many at the last deadline */
     uint64_t deadline_ms; /* RECEIVES */
@@ -68,7 +71,8 @@ struct asking {
     bool bad;             /* it cannot be written as text */
     bool expects;         /* Expect: 100-continue */
     bool prioritised;     /* Priority */
-    uint64_t length;      /* Content-Length, or 0 */
+    bool sized;           /* Content-Length */
+    uint64_t length;      /* ... its value, or 0 */
     nghttp2_rcbuf *pseudo[3]; /* method, path, authority; NULL: not yet */
     uint32_t len;         /* of text */
     uint32_t field_bytes; /* all fields of this block, as RFC 9113 10.5.1 counts them */
@@ -92,8 +96,9 @@ struct h2 {
     struct heap heap;        /* all that the library has of this connection */
     struct stream *first, *last;
     unsigned streams;        /* all of them */
-    unsigned working;        /* WORKS and ANSWERS */
-    unsigned receiving;      /* RECEIVES */
+    unsigned working;        /* TAKES, WORKS and ANSWERS */
+    unsigned receiving;      /* RECEIVES, and TAKES whose body has not ended */
+    unsigned taking;         /* TAKES */
     unsigned making;         /* WORKS: their answers are being made by the host */
     unsigned deferred;
     uint32_t text_bytes;     /* of RECEIVES and WAITS */
@@ -123,6 +128,8 @@ static inline struct conn *stream_conn(const struct h2 *h, struct stream *st)
 }
 
 /* --- h2_stream.c ------------------------------------------------------------------------------ */
+/* No more of a body that is kept is fed: its bytes are released.  A stream without them is fine. */
+void h2_stream_fed(struct h2 *h, struct stream *st);
 /* Releases what the stream holds.  It stays in the list until the library has closed it. */
 void h2_stream_over(struct h2 *h, struct stream *st);
 /* ... and ends it for the client. */
@@ -146,11 +153,24 @@ void h2_give_up(struct h2 *h);
 void h2_request_callbacks(nghttp2_session_callbacks *callbacks);
 void h2_asking_free(struct h2 *h);
 
+/* --- h2_body.c -------------------------------------------------------------------------------- */
+enum { H2_FRAMING_BYTES = 64 }; /* room for more fields: Content-Length, Expect */
+/* Whether the body of a stream, of which the head has come, goes to the host. */
+bool h2_body_is_kept(const struct h2 *h, const struct stream *st);
+/* Begins such a stream: it TAKES, or is answered or reset already. */
+void h2_body_begin(struct h2 *h, struct stream *st, const struct asking *a);
+void h2_body_take(struct h2 *h, struct stream *st, const uint8_t *bytes, size_t n);
+void h2_body_ends(struct h2 *h, struct stream *st);
+/* Feeds what waits, as far as the host takes it. */
+void h2_body_pump(struct h2 *h, struct stream *st);
+
 /* --- h2_answer.c ------------------------------------------------------------------------------ */
 void h2_answer_callbacks(nghttp2_session_callbacks *callbacks);
-/* Feeds the request of a stream that WAITS to http_proto, and submits its answer. */
+/* Feeds the text of a request to http_proto: the stream is in that state from then on. */
+void h2_stream_feed(struct h2 *h, struct stream *st, enum stream_state state);
+/* ... of a stream that WAITS, and submits its answer. */
 void h2_stream_begin(struct h2 *h, struct stream *st);
-/* A stream that WORKS may have its answer now. */
+/* A stream that WORKS or TAKES may have its answer now. */
 void h2_stream_look(struct h2 *h, struct stream *st);
 /* Asks again for the bodies that had no byte ready. */
 void h2_streams_resume(struct h2 *h);

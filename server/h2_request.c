@@ -6,14 +6,14 @@
  * decides what the request means, and refuses what it must: a head that is too long is cut where
  * the text ends, and gets the answer of such a head.
  *
- * A body is counted and thrown away, as by http_proto; windows are the library's.  One that becomes
- * longer than is allowed, or that the client asks about first (Expect), is answered before it ends.
+ * A body is counted and thrown away, as by http_proto, unless the host keeps it (h2_body.c).  One
+ * that becomes longer than is allowed, or that the client asks about first (Expect), is answered
+ * before it ends.
  */
 #include <stdlib.h>
 #include "h2_inside.h"
 
 enum pseudo { METHOD, PATH, AUTHORITY, PSEUDOS };
-enum { LENGTH_FIELD_BYTES = 18 + 20 + 4 }; /* Content-Length with any number */
 
 /* --- Text ------------------------------------------------------------------------------------- */
 
@@ -71,7 +71,7 @@ static uint64_t number(nghttp2_vec v)
 {
     uint64_t n = 0;
 
-    for (size_t i = 0; i < v.len && n < UINT32_MAX; i++) /* digits only: the library has checked */
+    for (size_t i = 0; i < v.len && n < INT64_MAX / 16; i++) /* digits: the library has checked */
         n = n * 10 + (uint64_t)(v.base[i] - '0');
     return n;
 }
@@ -94,6 +94,7 @@ static bool is_framing(struct asking *a, nghttp2_vec name, nghttp2_vec value)
     case 14:
         if (!is(name, "content-length"))
             return false;
+        a->sized = true;
         a->length = number(value);
         return true;
     default:
@@ -199,7 +200,7 @@ static struct stream *stream_make(struct h2 *h, const struct asking *a)
 
     if (h->text_bytes + a->len > H2_TEXT_BYTES_MAX)
         return NULL;
-    st = malloc(sizeof(*st) + a->len + LENGTH_FIELD_BYTES);
+    st = malloc(sizeof(*st) + a->len + H2_FRAMING_BYTES);
     if (!st)
         return NULL;
     *st = (struct stream){.id = a->id, .state = RECEIVES, .prev = h->last, .text_len = a->len};
@@ -235,6 +236,8 @@ static void asked(struct h2 *h, struct asking *a, bool complete)
         (void)nghttp2_session_change_extpri_stream_priority(h->session, st->id, &in_turns, 0);
     if (complete || a->long_)
         stream_waits(h, st);
+    else if (h2_body_is_kept(h, st))
+        h2_body_begin(h, st, a);
     else if (a->length > body_bytes_max(h))
         too_long(h, st, a->length);
     else if (a->expects)
@@ -332,7 +335,10 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     if (!st || !ends)
         return 0;
     st->unread = false;
-    stream_waits(h, st);
+    if (st->state == TAKES)
+        h2_body_ends(h, st);
+    else
+        stream_waits(h, st);
     return 0;
 }
 
@@ -343,7 +349,12 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     struct h2 *h = user;
 
     (void)flags;
-    (void)bytes;
+    if (st && st->state == TAKES) {
+        (void)nghttp2_session_consume_connection(session, n);
+        h2_body_take(h, st, bytes, n);
+        return 0;
+    }
+    (void)nghttp2_session_consume(session, id, n);
     if (!st || st->state != RECEIVES)
         return 0;
     st->taken += n;

@@ -21,14 +21,26 @@ static void forget_read(const struct h2 *h, const struct conn *c)
         fetch_forget(h2_loop(h)->fetch, s);
 }
 
+void h2_stream_fed(struct h2 *h, struct stream *st)
+{
+    if (!st->in)
+        return;
+    h->receiving -= st->open;
+    h->taking--;
+    free(st->in);
+    st->in = NULL;
+}
+
 void h2_stream_over(struct h2 *h, struct stream *st)
 {
     switch (st->state) {
     case RECEIVES:
         h->receiving--;
         break;
+    case TAKES:
     case WORKS:
     case ANSWERS:
+        h2_stream_fed(h, st);
         h->working--;
         h->making -= st->state == WORKS;
         forget_read(h, stream_conn(h, st));

@@ -211,6 +211,84 @@ static void reset_while_it_waits(void **state)
     end();
 }
 
+/* --- Bodies that the host keeps --------------------------------------------------------------- */
+
+static unsigned dropped;
+
+static int begin_body(void *ctx, const struct http_ask *ask, void **into)
+{
+    (void)ctx;
+    (void)ask;
+    *into = &dropped;
+    return 0;
+}
+
+/* Its disk is busy for ever. */
+static long put_body(void *ctx, const struct conn *c, void *into, struct slice bytes)
+{
+    struct fake *fake = hosted_of(ctx)->fake;
+
+    must(into == &dropped && bytes.len && (!fake->job || fake->job == c));
+    fake->n.jobs += !fake->job;
+    fake->job = c;
+    return -EINPROGRESS;
+}
+
+static void drop_body(void *ctx, const struct conn *c, void *into)
+{
+    (void)ctx;
+    (void)c;
+    must(into == &dropped);
+    dropped++;
+}
+
+/* A client sends as many bytes as its window allows, and this many more.  The first is taken by the
+ * connection, and all others wait. */
+static void send_beyond_window(int32_t id, size_t more)
+{
+    enum { PIECE = 1000 };
+    char frame[9 + PIECE] = {0};
+    size_t left = NGHTTP2_INITIAL_WINDOW_SIZE + more;
+    bool sent = false;
+
+    for (size_t n; left && h2_world_listens(w); left -= n, sent = true) {
+        n = left < PIECE ? left : PIECE;
+        n = sent ? n : 1;
+        frame[1] = (char)(n >> 8);
+        frame[2] = (char)n;
+        frame[8] = (char)id;
+        conn_feed(w->h.c, frame, 9 + n, w->h.loop.now_ms);
+    }
+    must(!left);
+}
+
+/* The library hands over what is beyond the window, too. */
+static void bodies_up_to_their_window(void **state)
+{
+    static const struct http_store store = {.begin = begin_body, .put = put_body,
+                                            .drop = drop_body};
+    static const size_t more[] = {0, 1, 1000, 65535};
+    int32_t id, other;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(more) / sizeof(*more); i++) {
+        begin(65535, true);
+        w->h.loop.host.store = &store;
+        dropped = 0;
+        id = ask("PUT", "/new", -1);
+        run();
+        send_beyond_window(id, more[i]);
+        other = ask("GET", "/p13", 0);
+        run();
+        assert_got(other, 200, 13);
+        assert_int_equal(dropped, more[i] ? 1 : 0);
+        assert_int_equal(of(id)->closed, more[i] ? 1 : 0);
+        assert_int_equal(of(id)->code, more[i] ? NGHTTP2_FLOW_CONTROL_ERROR : 0);
+        end();
+        assert_int_equal(dropped, 1);
+    }
+}
+
 /* --- No memory -------------------------------------------------------------------------------- */
 
 static void no_memory(void **state)
@@ -246,6 +324,7 @@ int main(void)
         cmocka_unit_test(others_go_on),
         cmocka_unit_test(woken_while_sending),
         cmocka_unit_test(reset_while_it_waits),
+        cmocka_unit_test(bodies_up_to_their_window),
         cmocka_unit_test(no_memory),
     };
 
