@@ -176,8 +176,7 @@ void h2_streams_resume(struct h2 *h)
             continue;
         st->deferred = false;
         h->deferred--;
-        if (nghttp2_session_resume_data(h->session, st->id) == NGHTTP2_ERR_NOMEM)
-            h2_give_up(h);
+        h2_judge_memory(h, nghttp2_session_resume_data(h->session, st->id));
     }
 }
 
@@ -263,8 +262,8 @@ static void answer(struct h2 *h, struct stream *st)
     bool none, submitted;
 
     if (head && memcmp(seg.bytes + STATUS_AT, "100", 3) == 0) {
-        (void)nghttp2_submit_headers(h->session, NGHTTP2_FLAG_NONE, st->id, NULL, a.field,
-                                     a.fields, NULL);
+        h2_judge_memory(h, nghttp2_submit_headers(h->session, NGHTTP2_FLAG_NONE, st->id, NULL,
+                                                  a.field, a.fields, NULL));
         conn_sent(c, head, h2_loop(h)->now_ms);
         return;
     }

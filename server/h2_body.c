@@ -119,7 +119,7 @@ static bool feed(struct h2 *h, struct stream *st)
         conn_feed(c, in->held, n, h2_loop(h)->now_ms);
     in->len -= n;
     memmove(in->held, in->held + n, in->len);
-    (void)nghttp2_session_consume_stream(h->session, st->id, n);
+    h2_judge_memory(h, nghttp2_session_consume_stream(h->session, st->id, n));
     return true;
 }
 

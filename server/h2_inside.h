@@ -148,6 +148,12 @@ void h2_reset(struct h2 *h, int32_t id, uint32_t code);
 void h2_terminate(struct h2 *h, uint32_t code);
 /* ... at once: there is no memory for a frame without which the client would wait. */
 void h2_give_up(struct h2 *h);
+/* ... if that is why the library has refused. */
+static inline void h2_judge_memory(struct h2 *h, int err)
+{
+    if (err == NGHTTP2_ERR_NOMEM)
+        h2_give_up(h);
+}
 
 /* --- h2_request.c ----------------------------------------------------------------------------- */
 void h2_request_callbacks(nghttp2_session_callbacks *callbacks);

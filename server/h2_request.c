@@ -350,11 +350,11 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
     (void)flags;
     if (st && st->state == TAKES) {
-        (void)nghttp2_session_consume_connection(session, n);
+        h2_judge_memory(h, nghttp2_session_consume_connection(session, n));
         h2_body_take(h, st, bytes, n);
         return 0;
     }
-    (void)nghttp2_session_consume(session, id, n);
+    h2_judge_memory(h, nghttp2_session_consume(session, id, n));
     if (!st || st->state != RECEIVES)
         return 0;
     st->taken += n;

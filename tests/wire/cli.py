@@ -9,6 +9,7 @@ import contextlib
 import functools
 import http.client
 import os
+import random
 import re
 import shutil
 import signal
@@ -165,10 +166,12 @@ def large(tree):
 
 
 def no_port():
-    """A port that has no listener now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """A port that has no listener now, below those that the kernel chooses: so no server that starts meanwhile gets it."""
+    while True:
+        port = random.randrange(10240, 32768)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
 
 
 def options_table():

@@ -5,7 +5,7 @@ import socket
 import ssl
 
 import pytest
-from cli import run
+from cli import no_port, run
 from lib import client
 from lib.secured import EVERYWHERE, Secured, anyone
 from lib.server import workers_may_be_threads
@@ -20,15 +20,10 @@ def pair(tmp_path_factory):
     return make(tmp_path_factory.mktemp("certificate"), "localhost", "localhost")
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
-
-
 @pytest.fixture
 def both(start, standard, pair):
     """A server, and the address of its port for plain HTTP."""
-    port = free_port()
+    port = no_port()
     server = start(standard, "--tls", pair, "--redirect-http", port)
     assert server.wait_said("is redirected") == f"rung: http on port {port} is redirected to https"
     return server, ("127.0.0.1", port)
@@ -93,7 +88,7 @@ def test_workers(start, standard, pair):
     """Listeners of their own for two workers."""
     if not workers_may_be_threads():
         pytest.skip("no workers of this engine are threads")
-    port = free_port()
+    port = no_port()
     server = start(standard, "--tls", pair, "--redirect-http", port, "--workers", 2, "--accept", "reuseport")
     for _ in range(8):
         assert location(("127.0.0.1", port), f"a:{port}") == f"https://a:{server.address[1]}/"
@@ -109,7 +104,7 @@ def test_listeners_that_are_passed(start, standard, pair):
 
 
 def test_the_next_server(start, standard, pair, tmp_path):
-    own = free_port()
+    own = no_port()
     options = ["--tls", pair, "--redirect-http", own, "--handover", tmp_path / "handover"]
     first = start(standard, *options)
     second = start(standard, *options)
@@ -138,7 +133,7 @@ def test_refusals(standard, pair):
 @pytest.mark.parametrize("addresses", [ADDRESSES_MAX // 2, ADDRESSES_MAX // 2 + 1])
 def test_addresses(start, standard, pair, addresses):
     where = list(itertools.chain.from_iterable(["-b", f"127.0.0.{n + 1}"] for n in range(addresses)))
-    port = free_port()
+    port = no_port()
     options = ["--tls", pair, "--redirect-http", port, *where]
     if addresses > ADDRESSES_MAX // 2:
         assert "counts twice" in refusal(standard, *options, "-p", "0")
