@@ -136,7 +136,7 @@ def test_completion(tmp_path):
     assert complete("rung", "--no-h") == {"--no-health", "--no-hidden"}
     assert complete("rung", "--engine", "ep") == {"epoll"}
     assert complete("rung", "-e", "na") == {"naive"}
-    assert complete("rung", "--log", "") == {"off", "combined", "json", "stages", "timed"}
+    assert complete("rung", "--log", "") == {"off", "combined", "json", "stages", "timed", "vhost"}
     assert complete("rung", "--listing", "o") == {"on", "off"}
     assert "pictures" in complete("rung", "-q", "pic")
     assert complete("rung", "eng") == {"engines"} and complete("rung", "my") == {"my music"}
