@@ -4,6 +4,7 @@
 strace stops the program after it has asked for the second family, when the sockets of IPv4 are listed and none is
 dropped.
 """
+import contextlib
 import os
 import signal
 import subprocess
@@ -38,6 +39,34 @@ def await_stop(process):
     raise AssertionError("the program was not stopped")
 
 
+def output_after(process, pid):
+    """What the stopped program says when it goes on.  SIGCONT is repeated: strace may not have passed SIGSTOP on to it yet,
+    and then the first SIGCONT does nothing."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+        try:
+            return process.communicate(timeout=STOPPED_S)
+        except subprocess.TimeoutExpired:
+            assert time.monotonic() < end, "the program does not go on"
+
+
+@contextlib.contextmanager
+def traced(words):
+    """strace and its program, neither of which is left behind."""
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=aid.environment(ASAN_OPTIONS="detect_leaks=0")) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                pid = child_of(process)
+                process.kill()
+                if pid:
+                    os.kill(pid, signal.SIGKILL)
+
+
 @not_by_module
 def test_who_listens_survives(tmp_path):
     need("strace")
@@ -46,14 +75,12 @@ def test_who_listens_survives(tmp_path):
         other = listener.connect()
         words = ["strace", "-o", str(tmp_path / "calls"), "-e", "trace=sendto", "-e", "inject=sendto:signal=SIGSTOP:when=2",
                  aid.DROP, "--yes", "--json", *pair_of(server).split()]
-        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              env=aid.environment(ASAN_OPTIONS="detect_leaks=0")) as process:
+        with traced(words) as process:
             pid = await_stop(process)
             client.close()
             assert server.recv(1) == b""
             server.close()
-            os.kill(pid, signal.SIGCONT)
-            out, err = process.communicate(timeout=PATIENCE)
+            out, err = output_after(process, pid)
         run = Run(process.returncode, out, err)
         assert run.status == 0 and run.json["chosen"] == run.json["gone"] == 1 and run.json["dropped"] == 0, (out, err)
         assert len(sockets("listen")) == 1
