@@ -4,6 +4,7 @@
 Frames that a good client never sends are written as bytes (frame()).  Windows are opened as bytes are read, unless a test
 says otherwise.
 """
+import os
 import socket
 import struct
 
@@ -194,3 +195,18 @@ class Client:
                 self.hear()
         except Gone:
             return [code for _, code in self.goaways]
+
+
+def cut_off(client, path, file, **asked):
+    """The reply to a path whose answer needs that file, which shrinks while it is sent: its stream was reset."""
+    client.reads = False  # so that it is not done too soon
+    stream = client.ask(path, **asked)
+    while stream not in client.replies or not client.replies[stream].body:
+        client.hear()
+    os.truncate(file, 1000)
+    client.reads = True
+    client.h2.increment_flow_control_window(1 << 28)
+    client.h2.increment_flow_control_window(1 << 28, stream)
+    client.flush()
+    assert client.reset(stream) == INTERNAL_ERROR
+    return client.replies[stream]
