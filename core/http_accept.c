@@ -293,7 +293,7 @@ bool http_accept_html(const struct http_head *head)
     return said[HTML] > 0;
 }
 
-/* Whether a field of that id has an element of that name, and not with a weight of 0. */
+/* Whether a field of that id has an element of that name whose weight is not 0. */
 static bool names(const struct http_head *head, enum http_field_id id, const char *name)
 {
     struct elements e = {.head = head, .id = id};
