@@ -281,6 +281,9 @@ static inline const struct http_host *http_host_of(const struct conn *c)
 
 extern const struct conn_proto http_proto;
 
+/* Where clients go if their URL has no port. */
+enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
+
 /* http_secure.c: answers each request with its own address under https, and closes. */
 extern const struct conn_proto http_secure_proto;
 
@@ -348,6 +351,8 @@ bool target_read(struct http_head *head);
 /* uri-host [ ":" port ] (RFC 3986 3.2): a name that is not empty, an IPv4 address or an
  * IPv6 address in brackets; no userinfo. */
 bool authority_is_valid(struct slice text, bool port_needed);
+/* Bytes before the port and its colon, of an IPv6 address with its brackets. */
+size_t authority_name_len(struct slice authority);
 
 /* --- path.c ----------------------------------------------------------------------------------- */
 /* Percent-decodes once, then normalises by components, so %2e%2e is "..", repeated slashes become

@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* http_secure.c - plain HTTP where https is spoken, or beside it: each request is answered with its
- * own address under https, and the connection ends.
+/* http_secure.c - plain HTTP for a server that speaks https: each request is answered with its own
+ * address under https, and the connection ends.
  *
  * A request that does not say at which host it is aimed gets 400, and so does everything that is no
  * request.  Cost: one head parsed; no file is looked for.
  */
-#include "byte.h"
 #include "http_inside.h"
 
 /* A name has 253 characters at most (RFC 1035 2.3.4), and a port six with its colon. */
-enum { PORT_BYTES_MAX = 6, AUTHORITY_BYTES_MAX = 254 + PORT_BYTES_MAX, HTTPS_PORT = 443 };
+enum { PORT_BYTES_MAX = 6, AUTHORITY_BYTES_MAX = 254 + PORT_BYTES_MAX };
 
-/* Cuts the port off, which is returned; 0: there is none. */
-static unsigned cut_port(struct slice *authority)
+/* The digits behind the name's colon; 0: there are none.  The parser has checked them. */
+static unsigned port_of(struct slice authority, size_t name_len)
 {
-    size_t n = authority->len;
-    unsigned port = 0, unit = 1;
+    unsigned port = 0;
+    size_t i;
 
-    while (n && byte_is(authority->ptr[n - 1], BYTE_DIGIT) && authority->len - n < PORT_BYTES_MAX) {
-        n--;
-        port += (unsigned)(authority->ptr[n] - '0') * unit;
-        unit *= 10;
-    }
-    if (!n || authority->ptr[n - 1] != ':')
-        return 0;
-    authority->len = n - 1;
+    for (i = name_len + 1; i < authority.len; i++)
+        port = port * 10 + (unsigned)(authority.ptr[i] - '0');
     return port;
 }
 
@@ -34,13 +27,13 @@ static struct slice https_of(const struct conn *c, struct slice host,
 {
     const struct http_host *h = http_host_of(c);
     struct text t = {buf, buf + AUTHORITY_BYTES_MAX + PORT_BYTES_MAX};
-    struct slice name = host;
-    unsigned port = cut_port(&name);
+    size_t name_len = authority_name_len(host);
+    unsigned port = port_of(host, name_len);
 
     port = h->https_port ? h->https_port(h->conn.ctx, c, port) : 0;
     if (!port)
         return host;
-    text_put(&t, name.ptr, name.len);
+    text_put(&t, host.ptr, name_len);
     if (port != HTTPS_PORT) {
         TEXT_LITERAL(&t, ":");
         text_number(&t, port);

@@ -134,6 +134,14 @@ bool authority_is_valid(struct slice text, bool port_needed)
     return text.ptr[n] == ':' && is_port(slice_cut(text, n + 1, text.len), port_needed);
 }
 
+size_t authority_name_len(struct slice authority)
+{
+    char end = authority.len && *authority.ptr == '[' ? ']' : ':';
+    const char *at = authority.len ? memchr(authority.ptr, end, authority.len) : NULL;
+
+    return at ? (size_t)(at - authority.ptr) + (end == ']') : authority.len;
+}
+
 /* Behind "http://": the authority's length, or 0: none, or a bad one. */
 static size_t authority_len(struct slice s)
 {

@@ -14,9 +14,6 @@
 #include "route.h"
 #include "upload.h"
 
-/* Where clients go if their URL has no port. */
-enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
-
 /* --- Files ------------------------------------------------------------------------------------ */
 
 /* A request just received may have been sent after a change: then the cache must know of it. */
@@ -276,7 +273,7 @@ static unsigned host_https_port(void *site, const struct conn *conn, unsigned po
 {
     const struct server *srv = ((struct loop *)site)->worker->server;
 
-    if (!srv->plain_port || net_port(session_of_conn(conn)->fd) != (int)srv->plain_port)
+    if (!is_redirected(srv, session_of_conn(conn)->fd))
         return 0;
     port = port ? port : HTTP_PORT;
     return port == HTTP_PORT && port != srv->plain_port ? HTTPS_PORT : srv->port;

@@ -34,18 +34,9 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* Bytes before the port, of an IPv6 address with its brackets. */
-static size_t without_port(struct slice authority)
-{
-    char end = authority.len && *authority.ptr == '[' ? ']' : ':';
-    const char *at = authority.len ? memchr(authority.ptr, end, authority.len) : NULL;
-
-    return at ? (size_t)(at - authority.ptr) + (end == ']') : authority.len;
-}
-
 void hosts_read(struct slice authority, char name[HOST_TEXT])
 {
-    size_t n = without_port(authority);
+    size_t n = authority_name_len(authority);
 
     if (n > 1 && authority.ptr[n - 1] == '.')
         n--;
@@ -97,8 +88,8 @@ int hosts_name(struct hosts *h, const char *text, unsigned number)
     struct host_name new = {.number = number};
     unsigned at;
 
-    if (!authority_is_valid(bare, false) || without_port(name) != name.len || *bare.ptr == '.' ||
-        memchr(bare.ptr, '*', bare.len))
+    if (!authority_is_valid(bare, false) || authority_name_len(name) != name.len ||
+        *bare.ptr == '.' || memchr(bare.ptr, '*', bare.len))
         return -EINVAL;
     hosts_read(name, new.text);
     if (!*new.text)

@@ -320,6 +320,13 @@ static inline void worker_begun(struct worker *w)
 int server_run(struct server *srv);
 /* worker.c: the same for one worker, on this thread.  If it fails, others in this process stop. */
 int worker_run(struct server *srv, unsigned number);
+/* Whether a listener or a connection has the port of --redirect-http, where every request is
+ * redirected and TLS is not spoken. */
+static inline bool is_redirected(const struct server *srv, int fd)
+{
+    return srv->plain_port && net_port(fd) == (int)srv->plain_port;
+}
+
 /* Async-signal-safe: one more stop signal.  With the first the listeners take no new handshake. */
 void server_stop(struct server *srv);
 

@@ -119,7 +119,7 @@ static unsigned free_port(const struct plan *plan, unsigned port)
 
     trial.bind.count = 0;
     trial.before = NULL;
-    for (unsigned i = 0; i < plan->bind.count && i < plan->plain_from; i++)
+    for (unsigned i = 0; i < plan->plain_from; i++)
         if (!is_unix(plan->bind.item[i]))
             trial.bind.item[trial.bind.count++] = plan->bind.item[i];
     for (unsigned i = 0; i < SUGGEST_TRIES && ++port < 65536; i++) {

@@ -25,12 +25,6 @@ static void url_path(const struct server *srv, char path[URL_PATH_BYTES])
     path[path_encode(path, only, strlen(only))] = '\0';
 }
 
-/* Whether it is a listener of --redirect-http. */
-static bool is_plain(const struct server *srv, int fd)
-{
-    return srv->plain_port && net_port(fd) == (int)srv->plain_port;
-}
-
 /* Whether the listener is bound to every address; if so it becomes loopback, which a browser can
  * open. */
 static bool to_loopback(struct net_address *a)
@@ -61,7 +55,7 @@ void listen_text(const struct server *srv, char *buf, size_t cap)
         struct net_address a;
         bool local;
 
-        if (is_plain(srv, srv->listener[0][i]) || !listen_address(srv->listener[0][i], &a))
+        if (is_redirected(srv, srv->listener[0][i]) || !listen_address(srv->listener[0][i], &a))
             continue;
         to_loopback(&a);
         net_address_text(&a, text);
@@ -133,7 +127,7 @@ void listen_say_public(const struct server *srv, const struct listen_around *aro
         struct net_address a, b;
         char text[NET_ADDRESS_TEXT];
 
-        if (is_plain(srv, srv->listener[0][n]) || !listen_address(srv->listener[0][n], &a) ||
+        if (is_redirected(srv, srv->listener[0][n]) || !listen_address(srv->listener[0][n], &a) ||
             !to_loopback(&a))
             continue;
         for (const struct ifaddrs *i = around->interfaces; i; i = i->ifa_next) {

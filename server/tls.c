@@ -314,20 +314,13 @@ static struct tls *begin(struct conn *c)
     return t;
 }
 
-/* Whether it came to the port of --redirect-http, where nothing else is spoken. */
-static bool is_redirected(const struct conn *c)
-{
-    const struct server *srv = loop_of(c)->worker->server;
-
-    return srv->plain_port && net_port(session_of_conn(c)->fd) == (int)srv->plain_port;
-}
-
 static long tls_input(struct conn *c, const char *bytes, size_t n)
 {
     struct tls *t = tls_of(c);
     size_t used;
 
-    if (!t && (*bytes != HANDSHAKE || is_redirected(c))) {
+    if (!t && (*bytes != HANDSHAKE ||
+               is_redirected(loop_of(c)->worker->server, session_of_conn(c)->fd))) {
         c->proto = &http_secure_proto;
         return c->proto->input(c, bytes, n);
     }
