@@ -25,6 +25,10 @@
 /* Dead peers that one net_accept() skips: it must return some day. */
 enum { ACCEPT_SKIPS_MAX = 16 };
 
+/* net_written(): looks until two in a row agree.  And a state of struct tcp_info, which is in a
+ * header that does not go together with the one that has all its fields. */
+enum { LOOKS = 4, STATE_CLOSE = 7 };
+
 /* A socket whose process is dead may answer for a second: that many tries, that far apart. */
 enum { DYING_TIMES = 10, DYING_NS = 100000000 };
 
@@ -443,4 +447,24 @@ uint64_t net_acked(int fd, uint64_t sent)
     if (ioctl(fd, SIOCOUTQ, &queued) < 0 || queued < 0 || (uint64_t)queued > sent)
         return sent;
     return sent - (uint64_t)queued;
+}
+
+/* Acknowledged, and those that are not: two questions, between which a packet may come. */
+int64_t net_written(int fd)
+{
+    struct tcp_info info, again;
+    const size_t least = offsetof(struct tcp_info, tcpi_bytes_received);
+    int queued = 0, err = tcp_info(fd, &info, least);
+
+    for (unsigned looks = 0; !err && looks < LOOKS; looks++) {
+        if (ioctl(fd, SIOCOUTQ, &queued) < 0)
+            return -errno;
+        err = tcp_info(fd, &again, least);
+        if (!err && again.tcpi_state == STATE_CLOSE)
+            return -ENOTCONN;
+        if (!err && again.tcpi_bytes_acked == info.tcpi_bytes_acked)
+            return (int64_t)info.tcpi_bytes_acked + queued;
+        info = again;
+    }
+    return err ? err : -EAGAIN;
 }

@@ -99,6 +99,10 @@ long net_unread(int fd);
  * kernel cannot tell. */
 uint64_t net_acked(int fd, uint64_t sent);
 
+/* Bytes written to the connection so far, sent or not; -EAGAIN: they changed meanwhile; or -errno:
+ * the kernel cannot tell, or the connection is dead. */
+int64_t net_written(int fd);
+
 /* How long ago bytes came from the peer, or its connection was complete: milliseconds, or -errno
  * where the kernel cannot tell (unix sockets). */
 long net_silent_ms(int fd);

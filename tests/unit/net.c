@@ -346,6 +346,40 @@ static void acknowledged_on_a_unix_socket_is_what_was_read(void **state)
     close(fd[1]);
 }
 
+/* Up to a queue that is full, acknowledged or not, and until the peer has reset the connection. */
+static void written_is_counted(void **state)
+{
+    static char bytes[1000];
+    struct pair p = tcp_pair(false);
+    int64_t before = net_written(p.server), all = 0;
+    uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
+    long n;
+
+    (void)state;
+    assert_true(before >= 0);
+    while ((n = send(p.server, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
+        all += n;
+    while (net_written(p.server) == -EAGAIN && serving_ms() < until_ms)
+        serving_nap(1);
+    assert_int_equal(net_written(p.server), before + all);
+    close(p.client); /* with bytes that were not read */
+    while (net_written(p.server) != -ENOTCONN && serving_ms() < until_ms)
+        serving_nap(1);
+    assert_int_equal(net_written(p.server), -ENOTCONN);
+    close(p.server);
+}
+
+static void written_is_unknown_on_a_unix_socket(void **state)
+{
+    int fd[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    assert_true(net_written(fd[0]) < 0);
+    close(fd[0]);
+    close(fd[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +397,8 @@ int main(void)
         cmocka_unit_test(unread_is_counted),
         cmocka_unit_test(acknowledged_is_counted),
         cmocka_unit_test(acknowledged_on_a_unix_socket_is_what_was_read),
+        cmocka_unit_test(written_is_counted),
+        cmocka_unit_test(written_is_unknown_on_a_unix_socket),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
