@@ -425,7 +425,7 @@ bool conn_shuts(struct conn *c)
     if (c->want != CONN_LINGER || c->flags & CONN_SHUT)
         return false;
     c->flags |= CONN_SHUT;
-    return true;
+    return !c->stays_open;
 }
 
 bool conn_promised(const struct conn *c)

@@ -122,6 +122,7 @@ struct conn {
     bool nested : 1;         /* the owner's: it speaks inside another connection */
     bool duplex : 1;         /* the protocol's: see conn_duplex() */
     bool owes : 1;           /* the protocol's: see conn_owes() */
+    bool stays_open : 1;     /* the protocol's: see conn_stays_open() */
 };
 
 /* Sets every field. */
@@ -182,7 +183,7 @@ bool conn_unfinished(const struct conn *c);
 void conn_fini(struct conn *c);
 
 /* The last answer is sent (CONN_LINGER): true once, and the caller must then shut the sending side
- * of the transport.  conn_pump() does so itself. */
+ * of the transport.  conn_pump() does so itself.  Never true after conn_stays_open(). */
 bool conn_shuts(struct conn *c);
 
 /* Whether the peer has promised to send nothing after the message whose answer ends the connection,
@@ -247,6 +248,10 @@ void conn_put_whole(struct conn *c, struct source *source);
  * is called.  For several ranges of one source: lend all but the last, and put the last. */
 void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint64_t len);
 
+/* Queues a segment that another connection shows, whose bytes and source stay there until these are
+ * sent or dropped: the caller's next conn_sent() for that connection comes afterwards. */
+void conn_lend_segment(struct conn *c, const struct segment *shown);
+
 /* The output queued last ends an answer.  If nothing is queued any more, the bytes sent last ended
  * it. */
 void conn_put_end(struct conn *c, void *note);
@@ -257,6 +262,8 @@ void conn_more(struct conn *c, bool more); /* call proto->more() when all has be
 void conn_wait(struct conn *c);
 /* more() cannot go on, and the end of the stream would look like the end of the answer. */
 void conn_fail(struct conn *c);
+/* The sending side of the transport is not the caller's to shut: more is sent there by others. */
+void conn_stays_open(struct conn *c);
 void conn_close_after(struct conn *c); /* no further input is used; close when the output is sent */
 /* The peer has promised that its message, whose answer ends the connection, is its last. */
 void conn_promise(struct conn *c);

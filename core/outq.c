@@ -98,6 +98,17 @@ void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint6
     s->lent = true;
 }
 
+void conn_lend_segment(struct conn *c, const struct segment *shown)
+{
+    struct segment *s = segment_add(c->out);
+
+    s->bytes = shown->bytes;
+    s->off = shown->off;
+    s->len = shown->len;
+    s->source = shown->source;
+    s->lent = true;
+}
+
 /* Room for another head must remain: short bodies that would take it are not copied. */
 static bool joins(const struct outq *o, uint64_t len)
 {
@@ -159,6 +170,11 @@ void conn_wait(struct conn *c)
 {
     if (!outq_has_output(c))
         c->flags |= CONN_BLOCKED;
+}
+
+void conn_stays_open(struct conn *c)
+{
+    c->stays_open = true;
 }
 
 void conn_close_after(struct conn *c)
