@@ -118,7 +118,7 @@ MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c) \
     $(addprefix server/,$(if $(PROBES),probe_absent.c,probe.c) $(if $(QR),qr_absent.c,qr.c) $(if $(ARCHIVE),pack_absent.c,pack.c) \
     $(if $(MARKDOWN),markdown_absent.c,markdown.c) \
-    $(if $(TLS),tls_absent.c digest_absent.c,digest.c tls_openssl.c tls_memory.c tls_store.c tls_set.c tls_self.c tls_ocsp.c tls_verify.c) \
+    $(if $(TLS),tls_absent.c digest_absent.c,digest.c tls_openssl.c tls_keys.c tls_memory.c tls_store.c tls_set.c tls_self.c tls_ocsp.c tls_verify.c) \
     $(if $(H2),h2_absent.c,h2.c h2_request.c h2_body.c h2_answer.c h2_stream.c))
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))

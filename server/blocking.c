@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "../base/net.h"
 #include "address_limits.h"
+#include "tls.h"
 
 static void serve_input(struct loop *l, struct session *s, struct line *line)
 {
@@ -78,10 +79,13 @@ void session_run(struct loop *l, struct session *s)
  * descriptors that this process sent with. */
 void session_leave(struct loop *l, struct session *s)
 {
+    const struct server *srv = l->worker->server;
     bool failed = conn_unfinished(&s->conn);
 
-    stats_add(l->worker->server->stats, STAT_BYTES, s->conn.sent);
+    stats_add(srv->stats, STAT_BYTES, s->conn.sent);
     conn_fini(&s->conn);
+    if (srv->tls && srv->tls->kernel)
+        tls_last_wait(srv);
     sender_rest(l->sender);
     if (failed)
         net_cut(s->fd);

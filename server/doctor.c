@@ -207,6 +207,15 @@ static void check_calls(struct check *c)
     snprintf(c->value, sizeof(c->value), "%s%s", err ? "no: " : "seccomp", err ? say_why(err) : "");
 }
 
+/* Only what is there by now: looking must not load the module. */
+static void check_tls(struct check *c)
+{
+    read_line("/proc/sys/net/ipv4/tcp_available_ulp", c->value);
+    c->fine = true;
+    snprintf(c->value, sizeof(c->value), "%s",
+             strstr(c->value, "tls") ? "yes" : "not loaded: rung does it itself");
+}
+
 static void check_memory(struct check *c)
 {
     long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -232,6 +241,8 @@ static const struct {
      "serve a folder on ext4, XFS, Btrfs or tmpfs"},
     {check_codings, "answers compressed", "codings that are made of text kept in memory",
      "scripts/setup run, and build again"},
+    {check_tls, "records of TLS by the kernel", "what --ktls needs; root's rung loads it: tls",
+     "modprobe tls"},
     {check_descriptors, "descriptors", "one for each connection, and one for a file being sent",
      "raise it: ulimit -Hn 1048576 as root, LimitNOFILE= for a service"},
     {check_processes, "processes and threads", "a limit for the engines fork, thread and pool",

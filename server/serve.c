@@ -25,6 +25,8 @@
 #include "metrics.h"
 #include "tls.h"
 
+enum ktls { KTLS_OFF, KTLS_LARGE, KTLS_ALWAYS }; /* in the order of --ktls */
+
 enum {
     DESCRIPTORS_RESERVED = 32, /* stdio, listeners, log, root, and a few for every loop */
     DESCRIPTORS_PER_HOST = 3,  /* ... and of each further host the folder, the log, what watches */
@@ -289,9 +291,11 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
         probe_watch();
 }
 
-/* Reads certificates while we may still be root, for keys that only root may read. */
+/* Reads certificates while we may still be root, for keys that only root may read; and only root's
+ * question whether the kernel has TLS makes it load its module. */
 static int open_tls(struct server *srv)
 {
+    struct tls_offer offer = {.kernel = srv->opt->ktls != KTLS_OFF && !tls_kernel_refusal()};
     const struct conn_proto *h2;
     int code;
 
@@ -304,11 +308,14 @@ static int open_tls(struct server *srv)
         return EXIT_USAGE;
     }
     h2 = srv->proto == &http_proto ? h2_protocol() : NULL;
-    code = tls_open(&srv->tls, &srv->hosts->tls, h2 != NULL);
+    offer.h2 = h2 != NULL;
+    code = tls_open(&srv->tls, &srv->hosts->tls, offer);
     if (code)
         return code;
     srv->tls->inner = srv->proto;
     srv->tls->h2 = h2;
+    srv->tls->kernel = offer.kernel ? &tls_kernel : NULL;
+    srv->tls->kernel_always = srv->opt->ktls == KTLS_ALWAYS;
     srv->proto = &tls_proto;
     return EXIT_DONE;
 }

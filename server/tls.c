@@ -12,6 +12,11 @@
  * at the first byte.  So connections of servers without TLS are no larger, and with the engine fork
  * it is the child that makes it.
  *
+ * Or the kernel makes the records, from an answer with a large file on (tls_kernel.h).  The outer
+ * queue must be empty then: every engine reports bytes as sent when the socket has them, so what
+ * was encrypted here is before what the kernel encrypts.  From then on the outer connection shows
+ * the segments of the inner one as they are.  The layer hears on, but what it would say is dropped.
+ *
  * An answer that cannot be finished ends without close_notify and by a reset; a request that ends
  * without close_notify may have been cut short by anyone, and is not answered.
  */
@@ -20,25 +25,9 @@
 #include <stdio.h>
 #include "../base/net.h"
 #include "client.h"
-#include "inside.h"
-#include "tls.h"
+#include "tls_inside.h"
 
 enum { HANDSHAKE = 0x16, RECORD_HEAD_BYTES = 5 };
-
-struct tls {
-    struct conn_proto proto; /* the connection's alone; its address leads here */
-    struct nested nested;
-    const struct tls_setup *setup;
-    void *link;
-    size_t said;     /* of the inner conn_out(): these bytes are in the outer send queue */
-    uint32_t barren; /* bytes received since the last that were for the inner connection */
-    uint16_t left;   /* of the record whose head has been seen */
-    uint8_t head;    /* bytes of a head seen so far */
-    bool blocked;    /* a handshake waits for room in the send queue */
-    bool chosen;     /* what is spoken inside is known */
-    bool over;       /* close_notify or an alert was written, or none may be */
-    bool failed;     /* the rest of the answer cannot be sent */
-};
 
 /* NULL: no byte has come yet. */
 static struct tls *tls_of(const struct conn *c)
@@ -46,17 +35,6 @@ static struct tls *tls_of(const struct conn *c)
     if (c->proto == &tls_proto)
         return NULL;
     return (struct tls *)(uintptr_t)((const char *)c->proto - offsetof(struct tls, proto));
-}
-
-static struct loop *loop_of(const struct conn *c)
-{
-    return c->host->ctx;
-}
-
-static struct conn *inner_of(struct conn *c, struct tls *t)
-{
-    t->nested.conn.host = c->host; /* the outer one may have been given to another thread */
-    return &t->nested.conn;
 }
 
 /* The connection around that one which speaks TLS, or NULL. */
@@ -94,9 +72,9 @@ static struct tls_io io_open(struct conn *c, const char *in, size_t in_len)
     return io;
 }
 
-static void io_close(struct conn *c, const struct tls_io *io)
+static void io_close(struct conn *c, const struct tls *t, const struct tls_io *io)
 {
-    if (io->out_len)
+    if (io->out_len && !t->by_kernel)
         conn_wrote(c, io->out_len, false);
 }
 
@@ -109,7 +87,7 @@ struct piece {
 static struct piece gather(struct conn *c, const struct tls *t, size_t cap, bool alone)
 {
     struct conn_out out = conn_out(&t->nested.conn);
-    char *plain = loop_of(c)->plain;
+    char *plain = tls_loop(c)->plain;
     size_t skip = t->said, have = 0;
 
     for (unsigned i = 0; i < out.count && have < cap; i++) {
@@ -142,7 +120,12 @@ static struct piece gather(struct conn *c, const struct tls *t, size_t cap, bool
 /* Makes records of the inner output while there is room for them. */
 static void speak(struct conn *c, struct tls *t)
 {
-    struct conn *in = inner_of(c, t);
+    struct conn *in = tls_inner(c, t);
+
+    if (t->setup->kernel && tls_by_kernel(c, t)) {
+        tls_lend(c, t);
+        return;
+    }
 
     while (in->want == CONN_SEND && !t->failed) {
         struct tls_io io = io_open(c, NULL, 0);
@@ -157,7 +140,7 @@ static void speak(struct conn *c, struct tls *t)
             return;
         t->failed = piece.n < 0 || !t->setup->layer->speak(t->link, &io, piece.bytes,
                                                            (size_t)piece.n);
-        io_close(c, &io);
+        io_close(c, t, &io);
         t->said += t->failed ? 0 : (size_t)piece.n;
     }
 }
@@ -169,10 +152,12 @@ static void finish(struct conn *c, struct tls *t)
 {
     struct tls_io io = io_open(c, NULL, 0);
 
-    if (!t->over && t->setup->layer->done(t->link))
+    if (t->by_kernel)
+        tls_say_last(c, t);
+    else if (!t->over && t->setup->layer->done(t->link))
         t->setup->layer->shut(t->link, &io);
-    io_close(c, &io);
-    t->over = true;
+    io_close(c, t, &io);
+    t->over = t->ended = true;
     conn_more(c, false);
     conn_in_body(c, false);
     conn_close_after(c);
@@ -187,7 +172,7 @@ static bool takes(const struct conn *in)
 /* The outer connection wants what follows from the inner one's want. */
 static void settle(struct conn *c, struct tls *t)
 {
-    struct conn *in = inner_of(c, t);
+    struct conn *in = tls_inner(c, t);
     size_t cap;
 
     (void)conn_space(c, &cap);
@@ -233,7 +218,7 @@ static void count_records(struct tls *t, const char *bytes, size_t n)
 /* The handshake has settled what is spoken inside, and nothing has been heard yet. */
 static void choose(struct conn *c, struct tls *t)
 {
-    struct conn *in = inner_of(c, t);
+    struct conn *in = tls_inner(c, t);
 
     if (t->chosen)
         return;
@@ -253,24 +238,31 @@ static void report(struct conn *c, const struct tls *t)
 
     if (!t->setup->layer->fault || !t->setup->layer->fault(t->link, why, &more))
         return;
-    client_text(loop_of(c)->worker->server->clients, session_of_conn(c)->fd, &none, peer);
+    client_text(tls_loop(c)->worker->server->clients, session_of_conn(c)->fd, &none, peer);
     if (more)
         snprintf(and, sizeof(and), ", and %llu more since the last such line", more);
     say("client %s was refused%s: %s", peer, and, why);
 }
 
+/* RFC 8446 4.6.3: a peer that asks for new keys gets no more data with the old ones, and the kernel
+ * keeps those.  So the connection ends, and the peer asks again in another. */
+static bool ends_for_keys(const struct tls *t)
+{
+    return t->by_kernel && t->setup->layer->rekeys(t->link);
+}
+
 /* Lets the layer use bytes until the inner connection wants something else.  Returns how many. */
 static size_t hear(struct conn *c, struct tls *t, const char *bytes, size_t n)
 {
-    struct loop *l = loop_of(c);
-    struct conn *in = inner_of(c, t);
+    struct loop *l = tls_loop(c);
+    struct conn *in = tls_inner(c, t);
     struct tls_io io = io_open(c, bytes, n);
     size_t from = n;
     long got = 1;
 
-    while (takes(in) && got > 0) {
+    while (takes(in) && got > 0 && !ends_for_keys(t)) {
         got = t->setup->layer->hear(t->link, &io, l->plain);
-        if (got > 0) {
+        if (got > 0 && !ends_for_keys(t)) {
             t->barren = 0;
             choose(c, t);
             from = io.in_len;
@@ -279,7 +271,7 @@ static size_t hear(struct conn *c, struct tls *t, const char *bytes, size_t n)
     }
     if (got == TLS_FAILED)
         report(c, t);
-    io_close(c, &io);
+    io_close(c, t, &io);
     n -= io.in_len;
     count_records(t, bytes, n);
     t->barren += (uint32_t)(from - io.in_len);
@@ -289,13 +281,15 @@ static size_t hear(struct conn *c, struct tls *t, const char *bytes, size_t n)
     if (got == TLS_FAILED || t->barren > TLS_BARREN_BYTES_MAX) {
         t->over = true;
         conn_abort(in);
+    } else if (ends_for_keys(t)) {
+        conn_abort(in);
     }
     return n;
 }
 
 static struct tls *begin(struct conn *c)
 {
-    struct loop *l = loop_of(c);
+    struct loop *l = tls_loop(c);
     const struct tls_setup *setup = l->worker->server->tls;
     struct tls *t = c->host->alloc(c->host->ctx, sizeof(*t));
 
@@ -320,7 +314,7 @@ static long tls_input(struct conn *c, const char *bytes, size_t n)
     size_t used;
 
     if (!t && (*bytes != HANDSHAKE ||
-               is_redirected(loop_of(c)->worker->server, session_of_conn(c)->fd))) {
+               is_redirected(tls_loop(c)->worker->server, session_of_conn(c)->fd))) {
         c->proto = &http_secure_proto;
         return c->proto->input(c, bytes, n);
     }
@@ -340,7 +334,7 @@ static long tls_input(struct conn *c, const char *bytes, size_t n)
 static void tls_more(struct conn *c)
 {
     struct tls *t = tls_of(c);
-    struct conn *in = inner_of(c, t);
+    struct conn *in = tls_inner(c, t);
     size_t said = t->said;
 
     if (!conn_queue(c)) { /* it was woken while it wanted to receive, and had none */
@@ -349,9 +343,9 @@ static void tls_more(struct conn *c)
     }
     t->said = 0;
     if (said)
-        conn_sent(in, said, loop_of(c)->now_ms);
+        conn_sent(in, said, tls_loop(c)->now_ms);
     else if (in->duplex) /* it was waiting for a disk, or something inside it has been made */
-        conn_kick(in, loop_of(c)->now_ms);
+        conn_kick(in, tls_loop(c)->now_ms);
     if (t->blocked)
         hear(c, t, NULL, 0);
     speak(c, t);
@@ -362,13 +356,13 @@ static void tls_more(struct conn *c)
 static void tls_end(struct conn *c, size_t unused)
 {
     struct tls *t = tls_of(c);
-    struct conn *in = t ? inner_of(c, t) : NULL;
+    struct conn *in = t ? tls_inner(c, t) : NULL;
 
     (void)unused;
     if (!t || !conn_queue(c))
         return;
     if (conn_idle(in)) {
-        conn_feed(in, NULL, 0, loop_of(c)->now_ms);
+        conn_feed(in, NULL, 0, tls_loop(c)->now_ms);
     } else {
         t->over = true;
         conn_abort(in);
@@ -395,10 +389,10 @@ static void tls_leave(struct conn *c)
 {
     struct tls *t = tls_of(c);
 
-    if (!t || !conn_leave(inner_of(c, t), loop_of(c)->now_ms) || !conn_queue(c))
+    if (!t || !conn_leave(tls_inner(c, t), tls_loop(c)->now_ms) || !conn_queue(c))
         return;
     speak(c, t);
-    conn_abort(inner_of(c, t));
+    conn_abort(tls_inner(c, t));
     finish(c, t);
 }
 
@@ -408,7 +402,9 @@ static void tls_fini(struct conn *c)
 
     if (!t)
         return;
-    conn_fini(inner_of(c, t));
+    if (t->by_kernel)
+        tls_end_lent(c, t);
+    conn_fini(tls_inner(c, t));
     t->setup->layer->end(t->link);
     c->proto = &tls_proto;
     c->host->free(c->host->ctx, t, sizeof(*t));

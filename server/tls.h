@@ -9,6 +9,9 @@
  *
  *   tls.c           the protocol: bytes between the two connections; names no library
  *   tls_openssl.c   records and handshakes by OpenSSL: a struct tls_layer
+ *   tls_keys.c      the key of what it sends, for the kernel
+ *   tls_kernel.c    records that the kernel makes, behind a struct tls_kernel
+ *   tls_last.c      how these end if the client is slow
  *   tls_store.c     the newest certificates, and tickets
  *   tls_set.c       certificates from files, chosen by name
  *   tls_verify.c    clients that must have a certificate
@@ -23,6 +26,7 @@
 #ifndef SERVER_TLS_H
 #define SERVER_TLS_H
 #include "../core/conn.h"
+#include "tls_kernel.h"
 
 /* What one call of a layer may use: received bytes, and where to write. */
 struct tls_io {
@@ -61,6 +65,11 @@ struct tls_layer {
     /* hear() has just failed: what was wrong with the client's certificate, if that is to be said
      * now.  *more: clients that were refused since this was said last.  May be NULL. */
     bool (*fault)(void *link, char text[TLS_FAULT_TEXT], unsigned long long *more);
+    /* The key that the next record would be made with; no more records are made here then.  False:
+     * it cannot be had.  May be NULL: never. */
+    bool (*keys)(void *link, struct tls_keys *keys);
+    /* The peer has asked for new keys, and speak() would say so first.  With keys(). */
+    bool (*rekeys)(const void *link);
 };
 
 enum {
@@ -72,7 +81,10 @@ enum {
     TLS_PIECE_BYTES = 4096,
     /* Bytes received in a row that carry nothing: a handshake, requests for new keys, empty
      * records.  The longest hello of a browser has 2 KB. */
-    TLS_BARREN_BYTES_MAX = 65536
+    TLS_BARREN_BYTES_MAX = 65536,
+    /* The kernel makes the records from the first answer on that has a file, or a rest of one, of
+     * this size.  Below it the calls that give the key cost more than is saved. */
+    TLS_KERNEL_BYTES_MIN = 131072
 };
 
 /* One for the server. */
@@ -81,6 +93,8 @@ struct tls_setup {
     void *store;                    /* for layer->begin() */
     const struct conn_proto *inner; /* what is spoken inside */
     const struct conn_proto *h2;    /* ... with those that choose HTTP/2; NULL: it is not offered */
+    const struct tls_kernel *kernel; /* NULL: the layer makes all records */
+    bool kernel_always;              /* ... for small answers, too */
 };
 
 /* A connection that begins with anything else than a record of a handshake speaks http_secure_proto
@@ -100,9 +114,13 @@ struct tls_pairs {
     unsigned count;
     const char *client_ca; /* authorities of clients' certificates; NULL: clients need none */
 };
+struct tls_offer {
+    bool h2;
+    bool kernel; /* keys() of the layer is needed */
+};
 /* Reads them, and reports what went wrong.  pairs must outlive *setup.  An exit code.  The caller
- * sets (*setup)->inner, and h2 if that was asked to be offered. */
-int  tls_open(struct tls_setup **setup, const struct tls_pairs *pairs, bool h2);
+ * sets (*setup)->inner, and h2 and kernel if these were asked for. */
+int  tls_open(struct tls_setup **setup, const struct tls_pairs *pairs, struct tls_offer offer);
 /* Reads all files again; if that fails, what was read before stays in use.  Both are reported. */
 void tls_reload(struct tls_setup *setup);
 void tls_close(struct tls_setup *setup); /* NULL is fine */

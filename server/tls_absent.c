@@ -4,9 +4,9 @@
 #include "../base/say.h"
 #include "tls.h"
 
-int tls_open(struct tls_setup **setup, const struct tls_pairs *pairs, bool h2)
+int tls_open(struct tls_setup **setup, const struct tls_pairs *pairs, struct tls_offer offer)
 {
-    (void)h2;
+    (void)offer;
     (void)setup;
     (void)pairs;
     say_error("--tls: this program was built without TLS; install libssl-dev and build it again");

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../base/say.h"
+#include "tls_keys.h"
 #include "tls_memory.h"
 #include "tls_set.h"
 #include "tls_store.h"
@@ -25,6 +26,7 @@ struct link {
     struct store *store;
     SSL *ssl;
     struct tls_io *io; /* of the current call */
+    struct tls_secret secret;
 };
 
 /* One for the process, which has one server. */
@@ -126,6 +128,7 @@ static void *begin(void *store)
     BIO_set_init(bio, 1);
     SSL_set_bio(link->ssl, bio, bio);
     SSL_set_accept_state(link->ssl);
+    tls_keys_follow(link->ssl, &link->secret);
     return link;
 }
 
@@ -134,6 +137,7 @@ static void end(void *p)
     struct link *link = p;
 
     store_ssl_free(link->store, link->ssl); /* and the BIO */
+    tls_keys_forget(&link->secret);
     free(link);
 }
 
@@ -159,10 +163,17 @@ static long hear(void *p, struct tls_io *io, char *plain)
     }
 }
 
+static bool rekeys(const void *p)
+{
+    return SSL_get_key_update_type(((const struct link *)p)->ssl) != SSL_KEY_UPDATE_NONE;
+}
+
 static bool speak(void *p, struct tls_io *io, const char *plain, size_t n)
 {
     struct link *link = p;
 
+    if (link->secret.len && rekeys(p))
+        tls_keys_forget(&link->secret); /* the next key is derived from one that is not known */
     link->io = io;
     ERR_clear_error();
     return SSL_write(link->ssl, plain, (int)n) == (int)n;
@@ -218,19 +229,41 @@ static bool fault(void *p, char text[TLS_FAULT_TEXT], unsigned long long *more)
     return client_fault(link->ssl, text) && store_refused(link->store, more);
 }
 
-static const struct tls_layer layer = {begin, end, hear, speak, shut, done, h2, name, covers,
-                                       fault};
+/* The secret goes: a record made here would have a number that the kernel uses, too. */
+static bool keys(void *p, struct tls_keys *keys)
+{
+    struct link *link = p;
+    bool fine = !rekeys(p) && tls_keys_of(link->ssl, &link->secret, keys);
+
+    tls_keys_forget(&link->secret);
+    return fine;
+}
+
+static const struct tls_layer layer = {
+    .begin = begin,
+    .end = end,
+    .hear = hear,
+    .speak = speak,
+    .shut = shut,
+    .done = done,
+    .h2 = h2,
+    .name = name,
+    .covers = covers,
+    .fault = fault,
+    .keys = keys,
+    .rekeys = rekeys,
+};
 
 /* --- Life ------------------------------------------------------------------------------------- */
 
-int tls_open(struct tls_setup **setup, const struct tls_pairs *pairs, bool offers_h2)
+int tls_open(struct tls_setup **setup, const struct tls_pairs *pairs, struct tls_offer offer)
 {
     struct tls_setup *new = calloc(1, sizeof(*new));
     struct store *store = NULL;
     int code = EXIT_FAILED;
 
     if (new && prepare())
-        code = store_open(&store, pairs, offers_h2);
+        code = store_open(&store, pairs, offer);
     else
         say_error("--tls: no memory");
     if (code) {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../base/say.h"
+#include "tls_keys.h"
 #include "tls_memory.h"
 #include "tls_set.h"
 
@@ -44,7 +45,7 @@ static int no_password(char *buf, int size, int rwflag, void *arg)
     return -1;
 }
 
-static bool set_up(SSL_CTX *ctx, bool h2)
+static bool set_up(SSL_CTX *ctx, struct tls_offer offer)
 {
     static char both[] = "\x02h2\x08http/1.1"; /* the first that the client names, too, is chosen */
     static const char suites[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
@@ -54,7 +55,9 @@ static bool set_up(SSL_CTX *ctx, bool h2)
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 1);
-    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, h2 ? both : both + 3);
+    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, offer.h2 ? both : both + 3);
+    if (offer.kernel)
+        tls_keys_log(ctx);
     return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) &&
            SSL_CTX_set_cipher_list(ctx, suites) &&
            SSL_CTX_set1_groups_list(ctx, "X25519:P-256:P-384") &&
@@ -174,7 +177,8 @@ void set_free(struct set *s)
     free(s);
 }
 
-static int fill(struct set *s, const struct tls_pairs *pairs, const struct set *before, bool h2)
+static int fill(struct set *s, const struct tls_pairs *pairs, const struct set *before,
+                struct tls_offer offer)
 {
     for (unsigned i = 0; i < pairs->count;) {
         SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
@@ -182,7 +186,7 @@ static int fill(struct set *s, const struct tls_pairs *pairs, const struct set *
 
         if (ctx)
             s->ctx[s->count++] = ctx;
-        if (!ctx || !set_up(ctx, h2)) {
+        if (!ctx || !set_up(ctx, offer)) {
             say_error("--tls: cannot prepare OpenSSL: %s", why_not());
             return EXIT_FAILED;
         }
@@ -197,13 +201,14 @@ static int fill(struct set *s, const struct tls_pairs *pairs, const struct set *
     return pairs->client_ca ? require_clients(s, pairs->client_ca) : EXIT_DONE;
 }
 
-int set_read(struct set **set, const struct tls_pairs *pairs, const struct set *before, bool h2)
+int set_read(struct set **set, const struct tls_pairs *pairs, const struct set *before,
+             struct tls_offer offer)
 {
     struct set *s = calloc(1, sizeof(*s) + pairs->count * sizeof(s->ctx[0]));
     int code = EXIT_FAILED;
 
     if (s)
-        code = fill(s, pairs, before, h2);
+        code = fill(s, pairs, before, offer);
     else
         say_error("--tls: no memory");
     if (code)

@@ -12,8 +12,9 @@ struct set {
 };
 
 /* Reads all pairs, and reports what went wrong.  before: what was read earlier, or NULL; the
- * machine's own certificate is taken from there.  h2: HTTP/2 is offered.  An exit code. */
-int  set_read(struct set **set, const struct tls_pairs *pairs, const struct set *before, bool h2);
+ * machine's own certificate is taken from there.  An exit code. */
+int  set_read(struct set **set, const struct tls_pairs *pairs, const struct set *before,
+              struct tls_offer offer);
 void set_free(struct set *set);
 
 /* A certificate made for this machine, and its key (tls_self.c); its fingerprint is printed.

@@ -35,7 +35,7 @@ struct together {
 
 struct store {
     const struct tls_pairs *pairs; /* the server's options */
-    bool h2; /* HTTP/2 is offered */
+    struct tls_offer offer;
     struct tickets *tickets;
     struct together *together;
     pthread_mutex_t lock;
@@ -90,7 +90,7 @@ static int read_set(struct store *s, struct set **set)
     int code;
 
     tls_memory_watch();
-    code = set_read(set, s->pairs, s->set, s->h2);
+    code = set_read(set, s->pairs, s->set, s->offer);
     for (unsigned i = 0; !code && i < (*set)->count; i++) {
         SSL_CTX *ctx = (*set)->ctx[i];
 
@@ -211,7 +211,7 @@ static bool prepare(struct store *s)
     return true;
 }
 
-int store_open(struct store **store, const struct tls_pairs *pairs, bool h2)
+int store_open(struct store **store, const struct tls_pairs *pairs, struct tls_offer offer)
 {
     struct store *s = calloc(1, sizeof(*s));
     int code = EXIT_FAILED;
@@ -223,7 +223,7 @@ int store_open(struct store **store, const struct tls_pairs *pairs, bool h2)
         return code;
     }
     s->pairs = pairs;
-    s->h2 = h2;
+    s->offer = offer;
     code = follow(s, 0, false);
     if (code)
         store_close(s);

@@ -8,7 +8,7 @@
 
 struct store;
 /* As tls_open() and tls_reload(). */
-int  store_open(struct store **store, const struct tls_pairs *pairs, bool h2);
+int  store_open(struct store **store, const struct tls_pairs *pairs, struct tls_offer offer);
 void store_reload(struct store *store);
 void store_close(struct store *store);
 

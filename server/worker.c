@@ -4,6 +4,7 @@
 #include "../base/say.h"
 #include "aim.h"
 #include "inside.h"
+#include "tls.h"
 
 /* A worker's share of the server's connections, limited to what the engine can serve. */
 static unsigned conn_max(const struct server *srv)
@@ -81,6 +82,8 @@ int worker_run(struct server *srv, unsigned number)
         stats_own_begin(srv->stats, number + 1);
     if (!err)
         err = srv->engine->run(&w);
+    if (srv->tls && srv->tls->kernel)
+        tls_last_wait(srv);
     stats_own_end();
     worker_accept_over(&w);
     if (w.watchdog)

@@ -3,7 +3,9 @@
  *
  * A record is TYPE 3 3 LENGTH, its bytes xored with FAKE_KEY, and one byte that is their sum.  The
  * client's handshake is two records: "hello", which brings a flight of any size, and "finished",
- * which may bring a ticket.  Records of keys are requests for new ones and carry nothing.
+ * which may bring a ticket.  Records of keys are requests for new ones and carry nothing; one that
+ * says FAKE_ASKS asks the server for new ones, too.  Once the layer's key was given away, it must
+ * make no more records.
  */
 #ifndef TESTS_FAKE_TLS_H
 #define TESTS_FAKE_TLS_H
@@ -12,7 +14,7 @@
 
 enum { FAKE_KEY = 0x5a, FAKE_HEAD = 5, FAKE_EXTRA = FAKE_HEAD + 1 };
 enum { FAKE_ALERT = 0x15, FAKE_HANDSHAKE, FAKE_DATA, FAKE_KEYS }; /* types of records */
-enum { FAKE_SAYS_END = 'e', FAKE_SAYS_BAD = 'b' };                  /* bodies of alerts */
+enum { FAKE_SAYS_END = 'e', FAKE_SAYS_BAD = 'b', FAKE_ASKS = 'a' }; /* bodies */
 
 struct fake_store {
     size_t flight, ticket; /* bytes of handshake that the server says after each record */
@@ -20,13 +22,15 @@ struct fake_store {
     size_t fail_speak;     /* the n-th record of data cannot be made; 0: all can */
     size_t spoken;
     bool h2;               /* the client has chosen what is spoken inside: setup->h2 */
+    bool has_keys;         /* the layer's key can be given away */
+    bool may_speak;        /* ... to a kernel that refuses it, and records are made here */
 };
 
 struct fake_link {
     struct fake_store *store;
     size_t have, owed; /* of rec; of the flight under way */
     unsigned heard;    /* records of the handshake */
-    bool shut;
+    bool shut, given, rekeys;
     char rec[FAKE_EXTRA + TLS_RECORD_BYTES];
 };
 
@@ -123,8 +127,10 @@ static inline long fake_act(struct fake_link *l, struct tls_io *io, long n, char
         l->owed = l->heard++ ? l->store->ticket : l->store->flight;
         return fake_flight(l, io) ? FAKE_GOES_ON : TLS_FULL;
     }
-    if (n >= 0 && l->heard == 2 && type == FAKE_KEYS)
+    if (n >= 0 && l->heard == 2 && type == FAKE_KEYS) {
+        l->rekeys = l->rekeys || (n == 1 && l->rec[FAKE_HEAD] == FAKE_ASKS);
         return FAKE_GOES_ON;
+    }
     if (n == 1 && type == FAKE_ALERT && l->rec[FAKE_HEAD] == FAKE_SAYS_END)
         return TLS_ENDED;
     if (n < 0 || l->heard < 2 || type != FAKE_DATA) {
@@ -160,6 +166,7 @@ static inline bool fake_speak(void *link, struct tls_io *io, const char *plain, 
 {
     struct fake_link *l = link;
 
+    must(!l->given || l->store->may_speak);
     must(fake_done(l) && !l->shut && n && n <= TLS_RECORD_BYTES);
     must(io->out_cap - io->out_len >= n + TLS_RECORD_EXTRA);
     if (++l->store->spoken == l->store->fail_speak)
@@ -171,7 +178,7 @@ static inline void fake_shut(void *link, struct tls_io *io)
 {
     struct fake_link *l = link;
 
-    must(!l->shut);
+    must(!l->shut && (!l->given || l->store->may_speak));
     l->shut = true;
     must(fake_say(io, FAKE_ALERT, (char[]){FAKE_SAYS_END}, 1));
 }
@@ -181,8 +188,29 @@ static inline bool fake_h2(const void *link)
     return ((const struct fake_link *)link)->store->h2;
 }
 
-static const struct tls_layer fake_layer = {fake_begin, fake_end,  fake_hear, fake_speak,
-                                            fake_shut,  fake_done, fake_h2,
-                                            NULL,       NULL,      NULL};
+static inline bool fake_keys(void *link, struct tls_keys *keys)
+{
+    struct fake_link *l = link;
+
+    must(fake_done(l) && !l->given);
+    l->given = l->store->has_keys && !l->rekeys;
+    *keys = (struct tls_keys){.suite = 0x1301, .key = {FAKE_KEY}, .record = l->store->spoken};
+    return l->given;
+}
+
+static inline bool fake_rekeys(const void *link)
+{
+    return ((const struct fake_link *)link)->rekeys;
+}
+
+static const struct tls_layer fake_layer = {.begin = fake_begin,
+                                            .end = fake_end,
+                                            .hear = fake_hear,
+                                            .speak = fake_speak,
+                                            .shut = fake_shut,
+                                            .done = fake_done,
+                                            .h2 = fake_h2,
+                                            .keys = fake_keys,
+                                            .rekeys = fake_rekeys};
 
 #endif

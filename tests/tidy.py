@@ -13,7 +13,7 @@ import sys
 LINES_MAX, ENGINE_LINES_MAX, FUNCTION_LINES_MAX, COLUMNS_MAX = 500, 300, 70, 100
 PARAMETERS_MAX, KERNEL_PARAMETERS_MAX = 4, 6  # callbacks of the kernel have up to six
 CALLED_BACK = {"tools/trace/unwind.c": {"find_file"}, "server/tls_set.c": {"choose_protocol"}, "server/tls_ocsp.c": {"free_staple"},
-               "server/tls_store.c": {"ticket_keys"}, "server/tls_verify.c": {"judge"}, "server/h2_answer.c": {"read_body", "send_frame"},
+               "server/tls_store.c": {"ticket_keys"}, "server/tls_keys.c": {"said"}, "server/tls_verify.c": {"judge"}, "server/h2_answer.c": {"read_body", "send_frame"},
                "server/h2_request.c": {"on_header", "on_data"}, "tools/load/h2.c": {"on_header", "on_data"}}  # called by a library, which determines their parameters
 DUAL, MIT = "MIT OR GPL-2.0-only", "MIT"
 C, PYTHON, SHELL, MAKE, MARKDOWN = range(5)

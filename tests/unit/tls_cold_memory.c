@@ -21,7 +21,7 @@ static void child(unsigned n, bool after)
 
     refuse_begin(n, after);
     refuse_on();
-    code = tls_open(&t.setup, &pairs, false);
+    code = tls_open(&t.setup, &pairs, (struct tls_offer){.h2 = false});
     refuse_off();
     if (code)
         _exit(*said ? NOT_OPEN : DEAD);

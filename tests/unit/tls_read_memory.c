@@ -32,7 +32,7 @@ static void opens(void *arg, bool must_work)
     int code;
 
     refuse_on();
-    code = tls_open(&setup, r->pairs, false);
+    code = tls_open(&setup, r->pairs, (struct tls_offer){.h2 = false});
     refuse_off();
     must(!must_work || (!code && !*said));
     must(!code || strstr(said, "no memory"));
@@ -119,7 +119,7 @@ static void reading(bool self, bool again, bool after)
     answers_make(&answers, r.plan);
     opens(&r, true);
     if (again) {
-        must(tls_open(&r.setup, r.pairs, false) == 0);
+        must(tls_open(&r.setup, r.pairs, (struct tls_offer){.h2 = false}) == 0);
         r.setup->inner = &http_proto;
         r.number = self ? 0 : now_number;
         t = (struct turn){self ? "self again" : "files again", reloads, reloads_again, &r, after,

@@ -129,7 +129,7 @@ static inline struct tls_setup *open_setup(void)
 {
     struct tls_setup *setup = NULL;
 
-    must(tls_open(&setup, &pairs, false) == 0);
+    must(tls_open(&setup, &pairs, (struct tls_offer){.h2 = false}) == 0);
     must(!*said);
     setup->inner = &http_proto;
     return setup;
