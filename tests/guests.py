@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lab"))
+import engines
 import faults
 from faults import MODELS
 from layer import seats
@@ -50,6 +51,8 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, STRICT),
         **{what: (path, [], 0, "slub_debug=FZPU") for what, path in PROGRAMS.items()}}
 # The kernel's own modules that tests need: file systems that hang, and that change unseen; a list of listeners; a cable.
 WANTED = dict.fromkeys(("life", "short life"), ("fuse", "nfsd", "nfsv4", "tcp_diag", "veth"))
+# TLS, and the ciphers that it asks for: a guest has no modprobe.
+TLS = ("tls", "gcm", "ctr", "aesni_intel", "ghash_clmulni_intel", "chacha20poly1305", "chacha_x86_64", "poly1305_x86_64")
 LOG = "log_buf_len=4M"  # for tests that unload a module a thousand times: each time it logs a line, and none may be lost
 FEW_CYCLES = "10"
 # Times that a module is loaded and unloaded: a thousand where that takes five minutes, not fifteen.
@@ -176,6 +179,33 @@ def inside(version, model, what):
     return job
 
 
+def ktls(version, engine, args=""):
+    """A layer's job: the server of user space with that engine, whose records the guest's kernel makes.  With options for every
+    server: the core wire tests; without: those of --ktls."""
+    def job(layer):
+        layer.row = (f"ktls {engine}", f"Linux {version}: {'wire' if args else 'ktls'}")
+        if reason := guest.missing():
+            layer.skip(f"Linux {version}", reason)
+            return
+        if not layer.make("all"):
+            return
+        env = {"RUNG_ENGINE": engine, "RUNG_ARGS": args, "RUNG_BIN": os.path.join(layer.build, "release", "rung"),
+               "RUNG_SLOW": f"{slow(version):g}", "PYTEST_TIMEOUT": f"{TEST_S * slow(version):g}"}
+        tests = {"paths": ["tests/wire" if args else "tests/wire/test_ktls.py"], "args": ["-m", "core"] if args else [],
+                 "processes": AT_A_TIME, "env": env, "modules": TLS}
+        folder, result, died = booted(layer, version, tests, "")
+        if died:
+            layer.fail("the guest died", died)
+        else:
+            note_pytest(layer, (junit(f"{folder}/report.xml"), result.status, result.output), lambda: junit(f"{folder}/again.xml"))
+        for line in complaints(folder, result):
+            layer.fail(f"the kernel complains: {line[:160]}", line)
+        kept = os.path.join(layer.build, "log", layer.name.replace(" ", "-"))
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.move(folder, kept)
+    return job
+
+
 def planted(version):
     """The test of the tests, run outside: a guest for each fault."""
     def job(layer):
@@ -247,6 +277,12 @@ def rows():
             found.append((f"kernel {version} {what} {model}", deep, seats(SEATS, inside(version, model, what))))
             if model in MODELS[:2]:
                 found.append((f"kernel {version} idle {model}", deep, inside(version, model, "idle")))
+        for engine in engines.rows():
+            if engine.serves and (not later or engine.name in ("epoll", "uring")):
+                plans = both if not later and engine.name == "epoll" else deep
+                found.append((f"kernel {version} ktls {engine.name}", plans, seats(SEATS, ktls(version, engine.name))))
+    found += [(f"kernel {VERSIONS[0]} ktls wire {name}", deep, seats(SEATS, ktls(VERSIONS[0], name, "--tls self --ktls always")))
+              for name in ("epoll", "thread")]
     found += [("kernel dkms", deep, dkms), ("kernel newest", deep, newest)]
     for version in kernel.BUILT:
         found.append((f"{version} build", debug, built_kernel(version)))
