@@ -16,7 +16,7 @@ enum {
     SHORTAGE_MS = 100  /* out of descriptors: how soon to try again */
 };
 
-/* A stopping blocking engine serves the connections that are queued, until its time to drain is
+/* A blocking engine that stops serves the connections that are queued, until its time to drain is
  * over. */
 static bool accept_over(const struct worker *w, uint64_t *until_ms)
 {

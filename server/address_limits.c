@@ -8,9 +8,10 @@
  * them where the answer would need a handshake first (TLS), are closed when they are accepted,
  * before they cost a slot, a thread or a process (RFC 6585 7.2 allows it).
  *
- * The seat of a connection is written before its place counts it, and the place counts it no more
+ * The seat of a connection is written before its place counts it, and the place stops counting it
  * before the seat is cleared.  So a process that is killed between the two leaves a count that is
- * too low, and right again when the address has no connection left.  Too high, it would stay so.
+ * too low, and right again when the address has no connection left.  A count that is too high would
+ * never be corrected.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -172,7 +173,7 @@ uint32_t limits_retry_s(const struct limits *limits)
     return rate_retry_s(&limits->rate);
 }
 
-/* A request that came by a connection of many clients. */
+/* Counts a request that came on a connection of many clients. */
 static bool take_by_address(struct limits *limits, const struct address *a, uint64_t now_ns)
 {
     struct address_place *p = address_is_counted(a) ? address_table_enter(&limits->table, a) : NULL;

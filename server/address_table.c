@@ -48,7 +48,7 @@ static bool is_kept(struct address_place *p)
            atomic_load_explicit(&p->refused, memory_order_acquire);
 }
 
-/* Of the places that may be given away the one whose bucket is full first; NULL: there is none. */
+/* The place whose bucket is full first, among those without connections; NULL: there is none. */
 static struct address_place *oldest(struct address_place *row)
 {
     struct address_place *found = NULL;

@@ -2,12 +2,12 @@
 /* address_table.h - what is known of clients by their address: a table of fixed size in memory that
  * processes share.
  *
- * An IPv4 address is a client.  Of an IPv6 address the first 64 bits are: a network of clients has
- * such a prefix (RFC 4291 2.5.4), and in it a host takes as many addresses as it likes (RFC 8981).
+ * A client is an IPv4 address, or the first 64 bits of an IPv6 address: they are the prefix of a
+ * network (RFC 4291 2.5.4), in which a host takes as many addresses as it likes (RFC 8981).
  *
  * A place is found by a hash that no client can foresee (hash.h), among the few of its row.  A
- * place with open connections stays.  Of the others the one whose bucket is full first is given to
- * the next address that needs one: mostly it has been full for long, and nothing is lost.  If all
+ * place with open connections stays.  An address that needs a place gets the one, among the others,
+ * whose bucket is full first: usually that bucket has long been full, and nothing is lost.  If all
  * places of a row have open connections, the address gets none, and is not limited.
  *
  * A lock guards the rows that share it, and is held for some ten instructions.  It is robust: if a
@@ -46,7 +46,7 @@ struct address_table {
 /* The memory is zero and shared.  0 or -errno. */
 int address_table_open(struct address_table *t);
 
-/* Whether the address has a place at all: those of Unix sockets are not told apart. */
+/* Whether addresses of this kind have places: clients of Unix sockets all look the same. */
 bool address_is_counted(const struct address *a);
 
 /* The place of an address, with its row locked until address_table_leave(); NULL: there is none,
@@ -54,7 +54,7 @@ bool address_is_counted(const struct address *a);
 struct address_place *address_table_enter(struct address_table *t, const struct address *a);
 void address_table_leave(struct address_table *t, const struct address_place *p);
 
-/* One connection less, if there is one: open or refused. */
+/* Subtracts one connection from that count (open or refused), unless it is 0. */
 void address_place_less(atomic_uint *count);
 
 #endif

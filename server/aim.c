@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* aim.c - see aim.h.
  *
- * Cost of a request, with several sites: its name is copied, and searched in a sorted table.  If it
- * is for another site than the one before, the loop's fields change, and the cache that comes next
- * looks for changes before it answers.
+ * Cost of a request, with several sites: the host's name is copied, and looked up in a sorted
+ * table.  If it is for another site than the one before, the loop's fields change, and the cache
+ * that comes next looks for changes before it answers.
  *
  * RFC 9110 15.5.20: a client may use a connection for other names that its certificate covers, and
  * browsers do with HTTP/2.  A request for the site of another name, which this certificate does not

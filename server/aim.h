@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* aim.h - a loop of a server with several sites turns to the one that its next request is for.
+/* aim.h - points a loop of a server with several sites to the site of its next request.
  *
- * What asks a site (host.c, gate.c, the helpers) finds it in struct loop, and need not know that
- * there are several.  A server with one site never calls aim(), and costs nothing more.
+ * The code that asks a site (host.c, gate.c, the helpers) finds the site in struct loop, and need
+ * not know that there are several.  A server with one site never calls aim(), and costs nothing
+ * more.
  */
 #ifndef SERVER_AIM_H
 #define SERVER_AIM_H
@@ -22,7 +23,8 @@ unsigned aim(void *ctx, const struct conn *conn, const struct http_head *head);
 /* The number of the site that answers the request before the loop. */
 unsigned aim_number(const struct loop *l);
 
-/* Opens and closes what a loop needs for that: nothing if there is one site.  0 or -errno. */
+/* Opens and closes what a loop needs to change sites: nothing if there is one site.  0 or
+ * -errno. */
 int  aim_open(struct loop *l);
 void aim_close(struct loop *l);
 /* The loop's helper asks this site from now on; nothing without a helper. */

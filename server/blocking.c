@@ -75,7 +75,7 @@ void session_run(struct loop *l, struct session *s)
 }
 
 /* Another process may hold the socket too, so closing it would send nothing to the peer: it is shut
- * down instead, unless the last close is to reset it.  And a later child must not inherit the
+ * down instead, unless the last close must reset it.  And a later child must not inherit the
  * descriptors that this process sent with. */
 void session_leave(struct loop *l, struct session *s)
 {

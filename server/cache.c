@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cache.c - the cache of answers, from outside: opened once for each process, and asked.
+/* cache.c - the cache of answers, the functions of cache.h: open a cache for each process, and ask
+ * it.
  *
  * A key becomes an entry when it is asked for again (cache_fill.c), so that a crawl over a million
  * files leaves everything as it was.
@@ -177,7 +178,7 @@ void cache_leave(struct cache *cache)
         return;
     cache_variants_close(cache);
     if (cache->readers)
-        return; /* a disk hangs, and memory it may still write to stays: see uring.c */
+        return; /* a disk hangs, and may still write to the memory, which stays: see uring.c */
     cache_watch_close(cache);
     cache_reclaim(cache);
     core_assert(!cache->retired && !atomic_load(&cache->bytes));

@@ -6,17 +6,17 @@
  * received a request, and then finds that no event is queued (cache_look()), may answer from
  * memory whatever it finds there.  The order is the proof: receive, look, find.
  *
- *   cache.c          asked from outside: find, open, close
+ *   cache.c          the functions of this page: find, open, close
  *   cache_fill.c     an answer becomes an entry: watch first, read afterwards
  *   cache_listing.c  listings: what they depend on, and when they are made again
  *   cache_variant.c  an entry's bytes in gzip, br or zstd, made by a thread of the cache
  *   cache_ready.c    whole answers, head and body, for requests that repeat
  *   cache_way.c      what a file's answer depends on is watched, from the root down
- *   cache_room.c     entries get a place, and others lose theirs for it
+ *   cache_room.c     entries get a place, and others are evicted for them
  *   cache_watch.c    watches, and which entries an event ends
  *   cache_table.c    the table: entries, their order, references, readers
  *   cache_listed.c   whether keeping a listing pays
- *   cache_kind.c     the file systems on which that can be promised
+ *   cache_kind.c     the file systems on which answers are never stale
  *   cache_mounts.c   mounts that hide a folder
  *
  * Each file calls only those below it.

@@ -5,10 +5,10 @@
  * afterwards either is still true or has sent an event that is in the queue, and that event ends
  * the entry, whether it is in the table yet or not.
  *
- * Kept are files of up to CACHE_BODY_BYTES_MAX that are in the kernel's memory now, redirects to a
- * folder, and the answer that nothing is there.  Not kept are refusals, and whatever a symbolic
- * link leads to, because a link's own path may change in folders that are not on the way.  Listings
- * have a file of their own: cache_listing.c.
+ * Three kinds of answers are kept: files of up to CACHE_BODY_BYTES_MAX that are in the kernel's
+ * memory now, redirects to a folder, and that nothing is there.  Refusals are not kept, nor is
+ * whatever a symbolic link leads to, because a link's own path may change in folders that are not
+ * on the way.  Listings have a file of their own: cache_listing.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -86,8 +86,8 @@ static uint32_t mark_of(const struct cache_want *want, unsigned times)
 }
 
 /* Whether an entry is made now.  If there is next to no room, each new entry takes the place of
- * another that may be asked for as often, and making one costs more than answering twice without:
- * so the key has to be asked for more often. */
+ * another that may be asked for as often.  Making an entry costs more than two answers without one,
+ * so the key has to be asked for more often then. */
 static bool is_worth_it(struct cache *c, const struct cache_want *want, unsigned times)
 {
     bool crowded = atomic_load_explicit(&c->bytes, memory_order_relaxed) >=

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_inside.h - shared by cache.c and cache_*.c.  No other includes it.
+/* cache_inside.h - shared by cache.c and cache_*.c.  No other file includes it.
  *
  *   entry ----> deps = { dep, dep, ... }     each dep: "ends when this name in that folder, or
  *   (in the table)      |                     that inode, changes"
@@ -278,8 +278,8 @@ bool cache_way_watch(struct cache_way *w, const struct cache_want *want);
 /* How many things the answer may depend on: folders on the way, last names, inodes. */
 unsigned cache_deps_room(const struct cache *c, const struct cache_want *want);
 /* From now on deps is cut when that path leads to another folder, or when a name in that folder
- * changes its meaning.  Returns the folder, by O_PATH; -1: it cannot be watched.  *lasting: nor
- * later. */
+ * changes its meaning.  Returns the folder, by O_PATH; -1: it cannot be watched.  *lasting: it
+ * cannot be watched later either. */
 int cache_watch_folder(struct cache *c, struct cache_deps *deps, struct slice path, bool *lasting);
 
 /* --- cache_fill.c ----------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
  * A change that sends no event (docs/cache.md) is found by making the listing again when the kept
  * one is older than CACHE_CHECK_MS, and comparing the bytes.
  *
- * Keeping and removal are done where listings are made: on a thread that may block.
+ * Listings are kept and removed where they are made: on a thread that may block.
  */
 #include <dirent.h>
 #include <errno.h>

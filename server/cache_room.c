@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_room.c - entries get a place in the table, and others lose theirs for it. */
+/* cache_room.c - entries get a place in the table, and others are evicted for them. */
 #include "cache_inside.h"
 
 enum { WATCH_SHARE = 2 /* all listings together: one in two of the cache's watches */ };

@@ -35,7 +35,8 @@ static const char *probed(const struct engine *e, unsigned workers, const char *
  * code: where SIGCHLD is ignored there is no code. */
 const char *engine_refusal(const struct engine *e, const struct serve_options *opt)
 {
-    const char *why = "whoever asks the kernel for it is killed, as by a filter of system calls";
+    const char *why = "a process that asks the kernel for it is killed, as by a filter of system "
+                      "calls";
     unsigned workers = opt ? arrange_workers(e, opt) : 1;
     int fd[2];
     pid_t pid;
@@ -44,7 +45,7 @@ const char *engine_refusal(const struct engine *e, const struct serve_options *o
         return NULL;
     if (pipe(fd) < 0)
         return e->probe(workers);
-    (void)fflush(stdout); /* or a sanitizer writes it in the child, too; main() asks ferror() */
+    (void)fflush(stdout); /* a sanitizer would write it in the child, too; main() asks ferror() */
     pid = fork();
     if (pid == 0) {
         why = probed(e, workers, opt ? opt->user : NULL);

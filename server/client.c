@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* client.c - whose request it is, if proxies report that.
+/* client.c - the address of the client that sent a request, if proxies report it.
  *
  * Each proxy appends the address that it saw to a list.  So the list is read from its end: as long
  * as the address is that of a trusted proxy, the one before it counts.  The first that is not
- * trusted is the client; what stands before it, the client may have written itself.  An element
- * that is no address ends the search, and the last proxy is named.
+ * trusted is the client; the client may have written the elements before it.  An element that is no
+ * address ends the search, and the last proxy is named.
  *
  * The headers of the PROXY protocol are kept by descriptor, in memory of this process that takes
  * pages only where connections are.
@@ -39,7 +39,7 @@ struct backwards {
     struct slice rest;
 };
 
-/* From the end, so that a quote which the client has opened hides nothing behind it. */
+/* Read from the end, so that a quote that the client has opened hides nothing behind it. */
 static bool previous(struct backwards *b, struct slice *element)
 {
     bool quoted = false;

@@ -2,8 +2,8 @@
 /* client.h - a client's address: that of its connection, or the one that a proxy reports.
  *
  * Two ways to report one: a header before the connection's first bytes (--proxy-protocol), and a
- * field of each request (--trust).  docs/proxies.md says whom to believe.  The address is found
- * when it is needed, which is for the log, --allow and --deny, and --limit-requests.
+ * field of each request (--trust).  docs/proxies.md says which reports are believed.  The address
+ * is looked up when it is needed: for the log, --allow and --deny, and --limit-requests.
  */
 #ifndef SERVER_CLIENT_H
 #define SERVER_CLIENT_H

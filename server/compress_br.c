@@ -2,8 +2,8 @@
 /* compress_br.c - br (RFC 7932) by the brotli library.  Quality 11 takes fifty times as long to
  * save another tenth (docs/cache.md).
  *
- * As it is usually built, the library ends the process when it gets no memory.  So it is never told
- * that there is none: a jump out of it gives the coding up, and its blocks are freed without it.
+ * As it is usually built, the library ends the process when it gets no memory.  So an allocation
+ * that fails does not return to it: a longjmp() gives the coding up, and the blocks are freed here.
  */
 #include <brotli/encode.h>
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static void give(void *arg, void *mem)
     heap_give(mem);
 }
 
-/* The same steps as BrotliEncoderCompress() makes. */
+/* Takes the same steps as BrotliEncoderCompress(). */
 static size_t encode(struct memory *memory, struct slice in, char *out, size_t cap)
 {
     BrotliEncoderState *state = BrotliEncoderCreateInstance(take, give, memory);
@@ -50,7 +50,7 @@ static size_t encode(struct memory *memory, struct slice in, char *out, size_t c
     return whole ? cap - room : 0;
 }
 
-/* A function of its own: a jump leaves no variable of it in doubt. */
+/* A function of its own, so that the jump makes none of its variables uncertain. */
 static __attribute__((noinline)) size_t try_encode(struct memory *memory, struct slice in,
                                                    char *out, size_t cap)
 {

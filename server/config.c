@@ -4,9 +4,9 @@
  * file's name and the line.
  *
  * The file is read before anything is opened or any right is given up, and once: texts stay where
- * the reader has put them (base/toml.h).  A [[host]] takes the rows that are .site, and begins
- * with what the others say.  Every value is checked, also one that counts for nothing because the
- * command line or the environment has another.
+ * the TOML reader has put them (base/toml.h).  A [[host]] takes the rows that are .site, and begins
+ * with the values of the rest of the file.  Every value is checked, also one that counts for
+ * nothing because the command line or the environment has another.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -209,7 +209,7 @@ static int end_host(struct reading *r)
     return EXIT_DONE;
 }
 
-/* It begins with what the top of the file and the command line say. */
+/* A host begins with the values of the top of the file and the command line. */
 static int begin_host(struct reading *r, const struct toml_item *item)
 {
     struct serve_config *c = r->config;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* digest.c - hashes by OpenSSL, which has the instructions that a processor brings for them.
+/* digest.c - hashes by OpenSSL, which uses the instructions that a processor has for them.
  *
  * The library reads its configuration when it is first used.  The sandbox keeps files from it, so
  * each hash is tried once before the sandbox begins; one that a configuration does not allow is

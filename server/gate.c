@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* gate.c - whether a client may have anything, asked before its path is looked at.
+/* gate.c - whether a client may have an answer at all, decided before its path is looked at.
  *
- * A password's hash takes a tenth of a second or more.  So a helper thread computes it for
- * a loop, by the queue that makes listings (offload.c), and only the client that sent the password
+ * A password's hash takes a tenth of a second or more.  So a helper thread computes it for a loop,
+ * through a queue like that of listings (offload.c), and only the client that sent the password
  * waits.  A loop that may block computes it where it is.
  */
 #include <errno.h>

@@ -2,13 +2,13 @@
 /* h2.c - HTTP/2 as a protocol: frames outside, a connection of its own for each request inside.
  *
  * The connection is duplex: requests, windows and resets are heard between two sends.  Input is
- * used at once and in full.  Output is made while there is room for a frame in the send queue, and
- * the next is made when that is empty: so memory is bounded, and what goes next is decided late.
+ * used at once and in full.  Frames are made while there is room for one in the send queue, and
+ * then again when the queue is empty: so memory is bounded, and the next frame is chosen late.
  *
- * Times.  A stream has http_proto's: a body and an answer must make progress in send_ms, or the
- * stream is reset.  The connection waits as long as any of its streams may: it ends when the last
- * one's time is up.  Without streams it is idle, or has a head's time for the part of a frame, or
- * of a header block, that has come.  Streams for which the host makes an answer wait for ever.
+ * Times.  A stream has those of http_proto: a body and an answer must make progress in send_ms, or
+ * the stream is reset.  The connection waits as long as any of its streams may: it ends when the
+ * last one's time is up.  Without streams it is idle, or has a head's time for the part of a frame,
+ * or of a header block, that has come.  Streams for which the host makes an answer wait for ever.
  *
  * The state of a connection hangs on conn->proto, as that of TLS does (tls.c).
  */
@@ -404,7 +404,8 @@ static void h2_end(struct conn *c, size_t unused)
     settle(h);
 }
 
-/* The last GOAWAY says which requests were answered: others may be asked again elsewhere. */
+/* The last GOAWAY says which requests were answered: the client may send the others to another
+ * server. */
 static void h2_leave(struct conn *c)
 {
     struct h2 *h = enter(c);

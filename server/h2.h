@@ -8,13 +8,13 @@
  *   a connection for      its protocol is http_proto, which knows nothing of this: it is fed the
  *   each stream           request as text, and its answer becomes frames
  *
- *   h2.c           the protocol: when what is received, made and sent; deadlines; the end
+ *   h2.c           the protocol: receiving, making and sending; deadlines; the end
  *   h2_request.c   fields become a request's text; bodies are counted and thrown away
  *   h2_body.c      bodies that are kept: --upload
  *   h2_answer.c    the answer's text becomes fields, its body DATA frames
  *   h2_stream.c    how streams end, and what may still come for them
  *   h2_frames.c    bounds: frames that bring nothing, header blocks that do not end
- *   h2_absent.c    stands for the first five where the library's header is not installed
+ *   h2_absent.c    takes the place of the first five where the library's header is not installed
  *
  * The library (nghttp2) does frames, HPACK, windows and priorities; it never sees a socket.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* h2_absent.c - stands for HTTP/2 where nghttp2's header is not installed: it is not offered. */
+/* h2_absent.c - takes the place of h2.c where nghttp2's header is not installed: HTTP/2 is not
+ * offered. */
 #include <stddef.h>
 #include "h2.h"
 

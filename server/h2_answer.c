@@ -16,7 +16,7 @@ enum {
 
 /* --- Bodies ----------------------------------------------------------------------------------- */
 
-/* What one run of the answer's output gave. */
+/* The result of one run of the answer's output. */
 struct run {
     size_t used; /* bytes of it */
     long n;      /* of them payload; or -errno */
@@ -83,7 +83,7 @@ static long take_trailer(struct h2 *h, struct stream *st, const struct segment *
     return !st->trails || submit_trailer(h, st, section) ? used : -EIO;
 }
 
-/* Bytes of the body; -EAGAIN: none can be had now, or -EIO. */
+/* Returns how many bytes of the body it wrote; -EAGAIN: none are ready; or -EIO. */
 static long fill(struct h2 *h, struct stream *st, struct iovec to, bool alone)
 {
     struct conn *c = stream_conn(h, st);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* h2_body.c - request bodies that the host keeps (--upload): fed to http_proto as they come.
  *
- * Such a stream has its connection as soon as its head has come.  What the head says is decided
- * there: a refusal, 100 Continue, or that the body is wanted.  The body is framed as HTTP/1.1 has
- * it, by the client's Content-Length, or in chunks if it has none.
+ * A stream with such a body has its own connection as soon as its head has come.  By the head,
+ * http_proto decides whether it refuses, sends 100 Continue, or takes the body.  The body is framed
+ * as in HTTP/1.1, by the client's Content-Length, or in chunks if it has none.
  *
- * While the host does not take more, bytes wait here: not more than a stream's window, which is
- * opened as they are fed.  The connection's window is opened at once, so that a body that waits for
+ * While the host does not take more, bytes wait here: at most a stream's window, which is opened
+ * again as they are fed.  The connection's window is opened at once, so that a body that waits for
  * a disk delays no other stream.
  */
 #include <stdlib.h>
@@ -137,7 +137,7 @@ void h2_body_take(struct h2 *h, struct stream *st, const uint8_t *bytes, size_t 
 {
     struct intake *in = st->in;
 
-    if (n > WINDOW_BYTES - in->len) { /* the library hands over what is beyond the window, too */
+    if (n > WINDOW_BYTES - in->len) { /* the library hands over bytes beyond the window, too */
         h2_stream_reset(h, st, NGHTTP2_FLOW_CONTROL_ERROR);
         return;
     }

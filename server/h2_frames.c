@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* h2_frames.c - follows the heads of received frames: which are under way, and what they bring.
+/* h2_frames.c - follows the heads of received frames, and counts what they cost.
  *
  * Every frame makes work, and few are worth it.  A connection has a credit: frames spend it,
  * answers earn it, and one that has spent it all is ended.  So floods of PING, SETTINGS, PRIORITY
  * or empty DATA frames, and streams that are opened only to be reset, end after a bounded number of
- * frames, however slowly they come; a client that asks and reads never gets near.
+ * frames, however slowly they come; a client that sends requests and reads answers never comes near
+ * that number.
  */
 #include "h2_frames.h"
 
@@ -69,8 +70,8 @@ static enum h2_code begin_frame(struct h2_frames *f)
     return h2_frames_pay(f, cost_of(f)) ? H2_FINE : H2_CALM;
 }
 
-/* RFC 7540 5.3.1: a stream cannot depend on itself.  The library does not look at PRIORITY, because
- * what it asks for is not followed. */
+/* RFC 7540 5.3.1: a stream cannot depend on itself.  The library does not look at PRIORITY frames,
+ * because it does not act on them. */
 static bool depends_on_itself(struct h2_frames *f, const char *bytes, size_t n)
 {
     if (f->head[3] != H2_PRIORITY || f->depends == 4)
@@ -87,7 +88,7 @@ bool h2_frames_partial(const struct h2_frames *f)
     return f->have && (f->have < H2_FRAME_HEAD_BYTES || f->head[3] != H2_DATA);
 }
 
-/* Takes some of n bytes; how many. */
+/* Takes some of n bytes.  Returns how many. */
 static size_t take(struct h2_frames *f, const char *bytes, size_t n)
 {
     if (f->preface) {

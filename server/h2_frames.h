@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* h2_frames.h - what a peer's frames cost and bring: bounds of HTTP/2, without any library. */
+/* h2_frames.h - what a peer's frames cost, and how far that is allowed: bounds of HTTP/2, without
+ * any library. */
 #ifndef SERVER_H2_FRAMES_H
 #define SERVER_H2_FRAMES_H
 #include <stdbool.h>
@@ -16,7 +17,7 @@ enum {
     H2_FRAME_HEAD_BYTES = 9,
     /* Frames in a row that bring nothing: PING, SETTINGS, PRIORITY, empty DATA, and what a peer may
      * send for each answer, such as WINDOW_UPDATE.  A frame costs 1, a request 2, and a reset 4,
-     * because it makes work void; an answer earns 16 and each of its frames 4. */
+     * because it wastes work that was done; an answer earns 16 and each of its frames 4. */
     H2_CREDIT = 1000,
     H2_COST_REQUEST = 2,
     H2_COST_RESET = 4,

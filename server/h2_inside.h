@@ -16,8 +16,8 @@ enum {
     /* Text of requests that wait, of one connection: a hundred with many cookies.  A stream beyond
      * it is refused, and its client may ask again (REFUSED_STREAM). */
     H2_TEXT_BYTES_MAX = 262144,
-    /* Fields of a request that is too long are read on, because they change what later ones mean
-     * (HPACK), and so are trailers; not for ever. */
+    /* The fields of a request that is too long are still read, up to this limit, because they
+     * change the meaning of later fields (HPACK).  So are trailers. */
     H2_FIELD_BYTES_MAX = 4 * HEAD_BYTES_MAX,
     /* One frame as it is sent, with its head.  Another is begun while there is room for it. */
     H2_FRAME_BYTES = H2_FRAME_HEAD_BYTES + 16384,
@@ -79,8 +79,8 @@ struct asking {
     char text[HEAD_BYTES_MAX];
 };
 
-/* Which streams the client may not use any more.  Frames for a stream that we have reset may
- * have been on their way; of all others the client knew that they are closed (RFC 9113 5.1). */
+/* Which streams the client may not use any more.  Frames for a stream that we have reset may have
+ * been on their way; the client knew that the other streams were closed (RFC 9113 5.1). */
 enum { H2_RESETS_KEPT = 16 };
 struct closed {
     int32_t last;            /* the highest stream that it has opened */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* h2_request.c - fields become the text of a request, which http_proto reads as any other.
+/* h2_request.c - fields become the text of a request, which http_proto reads like any other.
  *
  * The library has checked what HTTP/2 asks for: order and number of pseudo fields, names in lower
  * case, no fields of a connection, no line ends in values, a body as long as announced. http_proto
@@ -178,7 +178,7 @@ static uint64_t body_bytes_max(const struct h2 *h)
     return ((const struct http_host *)h->c->host)->body_bytes_max;
 }
 
-/* RFC 9110 10.1.1: what is refused is refused before its body comes. */
+/* RFC 9110 10.1.1: a request that is refused is refused before its body comes. */
 static void judge_expectation(struct h2 *h, struct stream *st)
 {
     static const nghttp2_nv go_on = {(uint8_t *)(uintptr_t)":status", (uint8_t *)(uintptr_t)"100",

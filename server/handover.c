@@ -2,8 +2,8 @@
 /* handover.c - the first server: sends its listeners to the next one, and stops when that serves.
  *
  * Once the listeners are sent they are not ours alone (srv->handed), so a stop gives them no filter
- * and removes no name.  While the next server starts, neither of the two watches the control
- * socket: a third server that waits there would keep both busy.
+ * and removes no name.  While the next server starts, neither server watches the control socket: a
+ * third one that waits there would keep both busy.
  */
 #include "handover.h"
 #include <errno.h>

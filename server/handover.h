@@ -23,17 +23,17 @@
 struct handover;
 enum handover_kind { HANDOVER_SERVED, HANDOVER_METRICS };
 
-/* Be ready to hand the listeners over at that path, and if a server is there, get all that it has;
- * srv is handed then, until it serves.  An exit code. */
+/* Prepare to hand the listeners over at that path.  If a server is there already, get all its
+ * listeners; then srv->handed is set until we serve.  An exit code. */
 int handover_open(struct server *srv, const char *path);
-/* In all these NULL is fine.  A listener of the server before at that address (port 0: at any), and
- * prepare it like one that is new; -ENOENT: there is none; or -errno. */
+/* In all these NULL is fine.  Find a listener of the server before at that address (port 0: any
+ * port), and prepare it like a new one; -ENOENT: there is none; or -errno. */
 int handover_find(struct handover *h, enum handover_kind kind, const struct net_address *a,
                   const struct net_listening *how);
-/* Whether fd came from there; it can be found again. */
+/* Whether fd came from the server before; if so, it can be found again. */
 bool handover_put_back(struct handover *h, int fd);
-/* Close those that were not asked for.  Call it before the folder and the log are opened, so that
- * these get the numbers: connections must have higher ones (fork.c). */
+/* Close the listeners that were not asked for.  Call it before the folder and the log are opened,
+ * so that these get the numbers: connections must have higher ones (fork.c). */
 void handover_rest(struct handover *h);
 int  handover_control(const struct handover *h); /* the socket of that path; -1: none */
 
@@ -43,7 +43,7 @@ int  handover_fd(const struct handover *h);
 bool handover_act(struct handover *h);
 /* This server stops: a next one that comes only now opens listeners itself. */
 void handover_leave(struct handover *h);
-/* In a process that was just forked: close its copies of all that. */
+/* In a process that was just forked: close its copies of these descriptors. */
 void handover_forget(const struct handover *h);
 void handover_close(struct handover *h);
 

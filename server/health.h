@@ -18,7 +18,7 @@ int health_find(const struct server *srv, struct source **source);
 int health_page(const struct server *srv, struct source **source);
 /* Workers that run now.  A process that was killed is missing until another takes its place. */
 unsigned health_workers(const struct server *srv);
-/* Whether it is one of these sources.  They are static: releasing one is nothing. */
+/* Whether it is one of these sources.  They are static: releasing one does nothing. */
 bool health_owns(const struct source *source);
 
 #endif

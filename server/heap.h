@@ -2,8 +2,8 @@
 /* heap.h - what a library allocates for one purpose, in a list: all of it can be freed without the
  * library.
  *
- * Some libraries do not survive it that they get no memory.  Those that let their user allocate do
- * so here, and are never called again after such a failure.  Each block costs two pointers more.
+ * Some libraries crash when they get no memory.  A library that lets its user allocate does so
+ * here, and is never called again after such a failure.  Each block costs two pointers more.
  */
 #ifndef SERVER_HEAP_H
 #define SERVER_HEAP_H

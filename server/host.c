@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* host.c - what the core asks of the world, answered by the server: files by the site, notes by log
- * and stats; memory is in buffers.c.
+/* host.c - the server's answers to the core: files come from the site, notes go to log and stats;
+ * memory is in buffers.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -67,8 +67,8 @@ static void host_release(void *site, struct source *source)
         cache_source_release(l->site, source);
 }
 
-/* An answer to another path than the one that was asked for.  A folder is none: its address is not
- * the client's. */
+/* Tries an answer for another path than the one that was asked for.  A folder does not count: its
+ * address is not the one that the client asked for. */
 static int find_other(struct loop *l, const struct http_ask *ask, struct source **source)
 {
     int err = find(l, ask, source);
@@ -267,8 +267,9 @@ static int host_other(void *site, struct conn *conn, const char *bytes, size_t n
     return 1;
 }
 
-/* A client that named the port of --redirect-http has reached this machine as it is; one that named
- * another, or none, may have come by a device that maps 80 to it, and then 443 to that of https. */
+/* A client that named the port of --redirect-http has reached this machine directly.  One that
+ * named another port, or none, may have come by a device that maps 80 to that port, and 443 to the
+ * port of https. */
 static unsigned host_https_port(void *site, const struct conn *conn, unsigned port)
 {
     const struct server *srv = ((struct loop *)site)->worker->server;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* hosts_log.c - the access logs of the sites: of those that name the same file each has its own
- * format, and the file is opened once, so no line is written into another.
+/* hosts_log.c - the access logs of the sites.  Sites that name the same file each have their own
+ * format, but the file is opened once, so no line is written into another.
  *
  * A site without a log has none; all that a loop asks is struct loop's log.
  */

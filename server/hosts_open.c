@@ -169,7 +169,8 @@ static void add_pairs(const char **item, unsigned *n, const struct option_list *
         item[(*n)++] = list->item[i];
 }
 
-/* Those of the top first, so that the first of them is for all names that no other has. */
+/* Adds the certificates at the top of the file first: the first of all is for every name that no
+ * other certificate has. */
 static int add_certificates(struct hosts *h, const struct serve_config *config)
 {
     const char **item = calloc((config->hosts + 1) * OPTION_LIST_MAX, sizeof(*item));

@@ -2,8 +2,8 @@
 /* inside.h - how the server's own files fit together.  Engines do not include it.
  *
  * serve.c (options -> struct server) opens site, log, stats and listeners, then worker.c runs the
- * engine.  host.c gives the core its host: find and page ask the site, answer and answered tell log
- * and stats, alloc and free use the loop's buffers.
+ * engine.  host.c gives the core its host: find and page ask the site, answer and answered report
+ * to log and stats, alloc and free use the loop's buffers.
  */
 #ifndef SERVER_INSIDE_H
 #define SERVER_INSIDE_H
@@ -95,8 +95,8 @@ static inline void loop_wake(int wake_fd)
  * loop_resumed() takes the result, which may not be finished: only offload_release() releases it.
  * The result is -EAGAIN if the listing is long, and longs_max long ones wait already. */
 int  offload_open(struct offload **offload, struct site *site, int wake_fd, unsigned longs_max);
-/* Whom to ask from now on: a site, or functions instead of its own.  find() does not block, list()
- * is for the helper. */
+/* Sets what is asked from now on: a site, or other functions in place of the site's.  find() does
+ * not block, list() is for the helper. */
 struct offload_from {
     struct site *site;
     void *from;        /* their first argument; NULL: ask the site */
@@ -125,7 +125,7 @@ int  fetch_open(struct fetch **fetch, int wake_fd);
 /* Call it when every session has ended.  Does not wait for reads that hang: the last helper frees
  * what the helpers use. */
 void fetch_close(struct fetch *fetch); /* NULL is fine */
-/* Has a helper read the beginning of that range of a file; wake_fd becomes readable when that is
+/* Makes a helper read the beginning of that range of a file; wake_fd becomes readable when that is
  * done.  false: there is no memory, or no thread for it. */
 bool fetch_ask(struct fetch *fetch, struct session *s, const struct segment *range);
 /* Whether the session must not be pumped yet. */
@@ -399,9 +399,9 @@ void session_list_del(struct loop *l, struct session *s);
 bool session_is_local(const struct session *s); /* no thread or cancelled operation has it */
 bool session_idle(const struct session *s); /* idle, and nothing waits unread in its socket */
 /* Stopping: whether it can be closed without loss.  A connection that was answered, or accepted,
- * only just now keeps its slot for a moment, because its next request may be on the way.  If the
- * next server serves already, nothing hurries, and a slow client has longer.  So it has where
- * another process keeps the listeners, until its first request: it was to lose nothing there. */
+ * only just now keeps its slot for a moment, because its next request may be on the way.  A slow
+ * client has more time if the next server serves already; so it has, before its first request,
+ * where another process keeps the listeners, because such a server must lose no request. */
 enum { HANDED_IDLE_MS = 1000 };
 bool session_may_leave(const struct worker *w, const struct session *s, uint64_t now_ms);
 /* The session's place now, when others wait for its slot (core/room.h). */

@@ -8,7 +8,7 @@
 #include "../base/net.h"
 #include "inside.h"
 
-/* No record is kept of whether the previous pump left the cork set: each pump that sends sets it,
+/* Nothing remembers whether the previous pump left the cork set, so each pump that sends sets it
  * once. */
 static void line_cork(struct line *line)
 {

@@ -2,10 +2,9 @@
 /* listen.c - the addresses of the options become listeners, all on one port.
  *
  * The first address settles port 0; the others must get the same number, so when one is taken all
- * are closed and the kernel chooses again.  Behind them come the same addresses with the port of
- * --redirect-http.  An address that this machine lacks is left
- * out only if it was not asked for by name.  Errors are reported here, with the process that holds
- * the port and what to try.
+ * are closed and the kernel chooses again.  After them come the same addresses with the port of
+ * --redirect-http.  An address that this machine lacks is left out only if it was not asked for by
+ * name.  Errors are reported here, with the process that holds the port and what to try.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -379,8 +378,8 @@ bool listen_address(int fd, struct net_address *a)
     return getsockname(fd, (struct sockaddr *)&a->sa, &a->len) == 0;
 }
 
-/* Only what was bound is given, whatever the path means by now.  The owner of a socket's file has
- * no more of it than its permissions say. */
+/* Only the socket that was bound is given away, whatever the path means by now.  The owner of a
+ * socket's file has no more of it than its permissions say. */
 static int give(const char *path, uid_t uid, gid_t gid)
 {
     int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* listen_congestion.c - which congestion control the listeners have, and which the connections from
- * far peers (--congestion).
+/* listen_congestion.c - the congestion control of listeners, and of connections from far peers
+ * (--congestion).
  *
- * auto changes nothing unless the system's default paces.  Then listeners get one that does not,
- * and connections inherit it; connections from far peers get the default back, which takes two
- * calls each.  If all listeners are on loopback, there are no far peers.
+ * auto changes nothing unless the system's default paces.  Then listeners get an algorithm that
+ * does not pace, and connections inherit it; connections from far peers get the default back, which
+ * takes two calls each.  If all listeners are on loopback, there are no far peers.
  */
 #include <errno.h>
 #include <string.h>

@@ -9,8 +9,8 @@
  *
  * The rules of stopping.  Answers say that the connection ends, and idle connections are closed.
  * Connections in the accept queues are still accepted, whatever the slots, and then the listeners
- * are closed.  At drain_ms or at the second signal everything is cut off.  Owner: one thread; no
- * locks.
+ * are closed.  At drain_ms or at the second signal all connections are cut off.  A loop belongs to
+ * one thread and has no locks.
  */
 #include <errno.h>
 #include <sched.h>

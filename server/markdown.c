@@ -4,8 +4,8 @@
  * HTML in the text is left out, and so are addresses like javascript: (CMARK_OPT_SAFE).  The page's
  * policy lets no image be loaded, so an image becomes a link to it.
  *
- * All memory of one text is a list of blocks, which are freed together.  libcmark does not expect
- * that there is none: at the limit the text is given up by a jump over it, and the blocks go.
+ * All memory of one text is a list of blocks, which are freed together.  libcmark does not handle
+ * an allocation that fails: at the limit a longjmp() gives the text up, and the blocks are freed.
  */
 #include <cmark.h>
 #include <setjmp.h>

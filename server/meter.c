@@ -2,8 +2,8 @@
 /* meter.c - what is counted only while --metrics is given: answers by method and status, and by
  * host if there are several, and how long they took.
  *
- * Both kinds of figures are cells among the counters (stats.c), so all processes and threads count
- * there. Without --metrics none of this runs: host.c gives the core other functions then.
+ * The counts and the times are cells among the counters (stats.c), where all processes and threads
+ * count. Without --metrics none of this runs: host.c gives the core other functions then.
  */
 #include "inside.h"
 

@@ -3,8 +3,9 @@
  *
  * The machine of core/conn.h does the work: heads, limits, keep-alive, deadlines.  This file is a
  * host for it, whose find() knows two names, and a loop that never blocks.  A client costs a
- * descriptor and at most one page of text.  There are few places: a newcomer takes that of the
- * client that has been silent longest, so a crowd that holds connections keeps no other client out.
+ * descriptor and at most one page of text.  There are few places: a new client takes the place of
+ * the one that has been silent longest, so many clients that only hold connections cannot keep
+ * another one out.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -108,7 +109,7 @@ static int host_page(void *ctx, unsigned status, struct source **source)
     return status == 503 ? health_page(m->srv, source) : -ENOENT;
 }
 
-/* The machine's HTTP, which does not tell the host what the client would rather have. */
+/* The machine's HTTP does not tell the host which format the client prefers. */
 static long input(struct conn *c, const char *bytes, size_t n)
 {
     struct client *client = (struct client *)c;
@@ -213,7 +214,7 @@ static struct client *client_place(struct metrics *m)
     return oldest;
 }
 
-/* Level-triggered: without a descriptor for the client the listener would be ready for ever. */
+/* Level-triggered: while no descriptor is left for the client, the listener would stay ready. */
 static void listen_on(struct metrics *m, bool on)
 {
     struct epoll_event ev = {.events = on ? EPOLLIN : 0};
@@ -280,7 +281,7 @@ void metrics_act(struct metrics *m)
         if (c && c->fd >= 0)
             client_serve(c);
     }
-    for (int i = 0; i < n; i++) /* last, because a newcomer may take the place of one of those */
+    for (int i = 0; i < n; i++) /* last, because a new client may take the place of one of those */
         if (!ev[i].data.ptr)
             client_accept(m);
     if (m->paused && m->now_ms >= m->retry_ms)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* metrics.h - a listener of its own, for those who watch the server: /metrics and /.rung/health.
+/* metrics.h - a listener of its own for monitoring: /metrics and /.rung/health.
  *
  *   metrics.c        the listener, its clients, their deadlines
  *   metrics_page.c   what is not among the counters: time, descriptors
@@ -8,9 +8,10 @@
  *   meter.c          what is counted for it alone
  *   health.c         whether the server should get requests
  *
- * No worker and no engine knows of it.  The thread that waits for signals, or the supervisor of
- * worker processes, waits for these clients too (signals.c): so they are answered while all slots
- * are taken, while every worker is busy, and during a drain.  That thread never blocks for them.
+ * No worker and no engine knows of this listener.  The thread that waits for signals, or the
+ * supervisor of worker processes, waits for these clients too (signals.c): so they are answered
+ * while all slots are taken, while every worker is busy, and during a drain.  That thread never
+ * blocks for them.
  */
 #ifndef SERVER_METRICS_H
 #define SERVER_METRICS_H
@@ -35,7 +36,7 @@ int  metrics_wait_ms(const struct metrics *m);
 void metrics_act(struct metrics *m);
 /* The next server has the listener: accept from it no more. */
 void metrics_leave(struct metrics *m);
-/* In a worker process that was just forked: closes its copies of all that. */
+/* In a worker process that was just forked: closes its copies of these descriptors. */
 void metrics_forget(struct metrics *m);
 
 /* --- metrics_page.c --------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
 /* metrics_text.c - the counters as text: OpenMetrics 1.0, or Prometheus 0.0.4.
  *
  * The two formats have the same samples.  They differ in the name of a counter's family, in lines
- * for units and in the last line.  All cells are read once, before anything is written, and what
- * ends is read before what begins: so the laws of metrics.def hold within each page.
+ * for units and in the last line.  All cells are read once, before anything is written.  Counters
+ * of ends are read before counters of beginnings, so the laws of metrics.def hold within each page.
  */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* mounts.c - the list of mounts (proc_pid_mountinfo(5)), also in a sandbox without a way to it.
+/* mounts.c - the list of mounts (proc_pid_mountinfo(5)), also in a sandbox that cannot open it by
+ * name.
  *
  * Each reader needs an opening of its own.  A descriptor that was opened before leads to the same
  * file under /proc/self/fd, and it keeps that file's inode in memory, which a rule of Landlock is

@@ -3,7 +3,7 @@
  *
  * A final '*' of both stands for the rest of the path.  It follows a slash of the URL, so that it
  * cannot become part of a host's name.  The status is 302 unless another is given, because browsers
- * do not keep that one.
+ * do not remember a 302.
  */
 #include <stdio.h>
 #include <stdlib.h>

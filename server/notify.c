@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* notify.c - tells systemd how the server is, as sd_notify(3) describes: a datagram to the socket
- * that NOTIFY_SOCKET names.  Without that variable nothing is sent.  The socket is connected once,
- * because a server in its sandbox makes none. */
+/* notify.c - reports the server's state to systemd, as sd_notify(3) describes: a datagram to the
+ * socket that NOTIFY_SOCKET names.  Without that variable nothing is sent.  The socket is connected
+ * once, because a server in its sandbox makes none. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ void notify_close(void)
     notify_fd = -1;
 }
 
-/* A manager that does not listen is its own trouble: the server serves. */
+/* A manager that does not listen does no harm to the server. */
 void notify(const char *state)
 {
     if (notify_fd >= 0)

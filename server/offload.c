@@ -6,16 +6,16 @@
  * writes to the loop's wake_fd; offload_done() gives the loop the connections to resume, whose
  * second offload_find() takes the result.  A job belongs to a connection by address and generation.
  *
- * A listing that could not be finished then keeps its job: when its next() finds nothing at hand,
- * the job is queued again and the helper makes the next slice.  Three queues share the helper.
- * First looks (ASKED) and refills of streamed listings (REFILL) take about a millisecond and go
- * first, in turn; after SHORTS_MAX of them in a row one slice of a long listing (LONG) is made, of
- * each of the LONGS_MAX oldest in turn.  A short listing therefore does not wait for long ones, a
- * long one is not starved, and no more than LONGS_MAX hold entries while they are gathered.
+ * A listing that could not be finished by then keeps its job: when its next() finds nothing at
+ * hand, the job is queued again and the helper makes the next slice.  Three queues share the
+ * helper.  First looks (ASKED) and refills of streamed listings (REFILL) take about a millisecond
+ * and go first, in turn; after SHORTS_MAX of them in a row one slice of a long listing (LONG) is
+ * made, of each of the LONGS_MAX oldest in turn.  A short listing therefore does not wait for long
+ * ones, a long one is not starved, and no more than LONGS_MAX hold entries while they are gathered.
  *
  * At most OFFLOAD_JOBS_MAX first looks are waiting, running or not fetched, and at most longs_max
- * long listings are waiting or running; one more is refused with -EAGAIN (503): clients that wait
- * for long listings keep their slots, and others would wait for minutes.
+ * long listings are waiting or running.  One more is refused with -EAGAIN (503), because clients
+ * that wait for long listings keep their slots, and other clients would wait for minutes.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -46,7 +46,7 @@ struct job {
     bool headed;             /* next() was called: the head of the answer is on its way */
     int result;
     struct source *source;
-    struct offload_from from; /* who is asked */
+    struct offload_from from; /* what is asked */
     uint64_t asked_ns;       /* see offload_asked(); 0: not set */
     struct http_ask ask;     /* its slices point into text[] */
     char text[];
@@ -57,7 +57,7 @@ struct list {
 };
 
 struct offload {
-    struct offload_from from;  /* who is asked now */
+    struct offload_from from;  /* what is asked now */
     int wake_fd;
     unsigned longs_max, jobs; /* the loop's own: limit of long ones; all there are */
     bool started;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* pack.c - tar and zip by libarchive.
  *
- * The library is loaded only by a server that may need it: it brings a dozen others along, and
- * with them an idle server has more than twice the memory.
+ * The library is loaded only by a server that may need it: it loads a dozen others, with which an
+ * idle server has more than twice the memory.
  *
- * Nothing tells the owners of files.  Compression is at the fastest level, because the bytes are
- * made anew for each client.  A tar is compressed as a whole or not at all; a zip compresses the
- * entries that are worth it.
+ * A pack does not contain the owners of files.  Compression is at the fastest level, because the
+ * bytes are made again for each client.  A tar is compressed as a whole or not at all; a zip
+ * compresses the entries that are worth it.
  *
- * A pack that is given up in the middle of an entry must end at once and leak nothing, and with
- * libarchive alone it does not: if it is closed, the entry of a tar is first filled up with zeros,
- * and if it is not, the state of a compressor leaks.  So zlib is called from here for a tar, and
- * libarchive never hears that the sink has failed: from then on its bytes are dropped.
+ * A pack that is given up in the middle of an entry must end at once and leak nothing.  With
+ * libarchive alone it does not: closing it first fills the entry of a tar up with zeros, and not
+ * closing it leaks the state of a compressor.  So for a tar this file calls zlib itself, and never
+ * reports to libarchive that the sink has failed: from then on the bytes are dropped.
  *
  * libarchive takes the coding of names from the locale of the calling thread.  A tar has the bytes
  * of a name as they are.  A zip marks a name as UTF-8; because many readers refuse a whole file for
@@ -184,8 +184,8 @@ static bool load(void)
     return whole;
 }
 
-/* Writes what loads all that the C library keeps for names: what it cannot load for want of memory,
- * it does not try to load again. */
+/* Writes a pack with such a name that the C library loads its tables for names: a table that it
+ * cannot load when memory is short, it never tries to load again. */
 static bool try_form(enum pack_form form)
 {
     const struct pack_entry entry = {.name = "\xc3\xa4"};
@@ -203,7 +203,7 @@ bool pack_can(void)
 {
     if (!load())
         return false;
-    tzset(); /* a zip has local times; later the file that says what they are is out of reach */
+    tzset(); /* a zip has local times; later the file with the time zone is out of reach */
     if (!utf8)
         utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     if (!plain)

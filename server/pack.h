@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* pack.h - a tar or zip that is being written: pack.c, by libarchive.
  *
- * Entries come one after the other, each with its size before its bytes.  What is written goes to a
- * sink at once, so that memory does not grow with the bytes.  A zip has a list of all entries at
- * its end, which is kept until then: the caller counts that memory (PACK_LISTED_BYTES).
+ * Entries come one after the other, each with its size before its bytes.  The pack's bytes go to a
+ * sink at once, so that memory does not grow with them.  A zip has a list of all entries at its
+ * end, which is kept until then: the caller counts that memory (PACK_LISTED_BYTES).
  */
 #ifndef SERVER_PACK_H
 #define SERVER_PACK_H
@@ -36,7 +36,7 @@ struct pack;
 
 /* Whether packs can be written here.  Call it once, before other threads exist. */
 bool pack_can(void);
-/* Those that return int: 0 or -errno. */
+/* Functions here that return int return 0 or -errno. */
 int  pack_open(struct pack **pack, enum pack_form form, struct pack_sink sink);
 int  pack_begin(struct pack *p, const struct pack_entry *entry);
 int  pack_write(struct pack *p, const void *bytes, size_t n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* part.c - bytes of a file for a protocol that puts them into records or frames of its own.
  *
- * A loop does not wait for a disk: a range that is not in memory is read by a helper (fetch.c), as
- * line.c has it for bytes that are sent as they are.
+ * A loop does not wait for a disk: a range that is not in memory is read by a helper (fetch.c).
+ * line.c does the same for bytes that are sent as they are.
  */
 #include <errno.h>
 #include <sys/uio.h>
@@ -27,7 +27,7 @@ static long read_fetched(struct session *s, const struct segment *range, struct 
 }
 
 /* True: the helper has been asked, or will be when other output has been sent.  A session has one
- * job: what another answer was too slow to take is read again. */
+ * job, so a range that another answer did not take in time is read again. */
 static bool may_ask(struct fetch *fetch, struct session *s, const struct segment *range, bool alone)
 {
     if (!alone || fetch_waits(s))

@@ -2,9 +2,9 @@
 /* passed.c - listeners that systemd opened for us, as sd_listen_fds(3) describes them.
  *
  * LISTEN_FDS says how many descriptors were passed, from 3 on; LISTEN_PID, to which process.  They
- * take the place of --bind and --port.  Whoever passed a listener keeps it: a client that connects
- * while this server is restarted waits in its queue.  So its name is not removed when the server
- * stops, and it goes on accepting handshakes.
+ * take the place of --bind and --port.  The process that passed a listener keeps it: a client that
+ * connects while this server is restarted waits in the listener's queue.  So its name is not
+ * removed when the server stops, and it goes on accepting handshakes.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* peers.c - which clients are served, by their address: --deny refuses those it names, and with
- * --allow all others than those are refused.
+/* peers.c - which clients are served, by their address: --deny refuses the clients that it names,
+ * --allow all that it does not name.
  *
  * The address is the client's own if a trusted proxy reports it (client.h).  One that cannot be
  * found, because the connection has gone, is refused. */

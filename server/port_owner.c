@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* port_owner.c - which process holds a TCP port, as far as /proc lets us see.
  *
- * /proc/net/tcp names the inode of the listening socket; the process that has socket:[inode]
- * among its descriptors holds it.  Other users' descriptors are hidden from all but root: then
- * nothing is known, and nothing is claimed.
+ * /proc/net/tcp names the inode of the listening socket; the process that has socket:[inode] among
+ * its descriptors holds it.  Other users' descriptors are hidden from all but root: in that case no
+ * owner is named.
  */
 #include <ctype.h>
 #include <dirent.h>

@@ -2,7 +2,7 @@
 /* proxy.c - the PROXY protocol: a connection begins with a header, and after it speaks another
  * protocol, as if the header had never been there.
  *
- * No engine therefore knows of it, TLS begins behind the header, and a request costs nothing more.
+ * So no engine knows of the header, TLS begins after it, and a request costs nothing more.
  * A connection that begins with anything else is closed without an answer: it did not come through
  * the proxy.  The deadline of a head counts from the header's first byte.
  */

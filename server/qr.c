@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include "qr.h"
 
-enum { QUIET = 2 /* modules around it; the standard has 4, and readers do with less */ };
+enum { QUIET = 2 /* modules around it; the standard has 4, but readers manage with less */ };
 
 static bool is_dark(const QRcode *code, int x, int y)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rate.h - so many requests a second, and so many at once: a bucket of tokens as one number.
+/* rate.h - a limit of requests a second, and of requests at once: a bucket of tokens as one number.
  *
  * A bucket holds `burst` tokens, and gets one every `each_ns`; a request takes one, and is refused
  * if there is none.  Instead of tokens, the bucket has the time at which it will be full again:

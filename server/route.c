@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* route.c - which path answers a request, if it is not its own.
+/* route.c - which other path answers a request.
  *
  *   --pretty-urls   /about      about.html, if there is neither a file nor a folder about
  *   --spa           /users/7    index.html at the top, unless the name looks like a file's

@@ -12,7 +12,7 @@
 struct serve_options;
 
 struct route {
-    const char *only; /* the one path that is served, besides "/", which means it; NULL: all are */
+    const char *only; /* the one path that is served ("/" stands for it); NULL: all are */
     size_t only_len;
     bool pretty; /* NAME.html stands for NAME */
     bool spa;    /* the index at the top stands for what is not there */

@@ -17,7 +17,7 @@ static const char *const secure[] = {
 static const char policy[] =
     "Content-Security-Policy: frame-ancestors 'self'; base-uri 'self'; object-src 'none'";
 
-/* Where visitors accept a certificate by hand, this field would forbid them to. */
+/* Visitors can accept an unknown certificate by hand; this field would forbid it. */
 static bool is_https(const struct serve_options *opt)
 {
     for (unsigned i = 0; i < opt->tls.count; i++)

@@ -2,10 +2,11 @@
 /* sandbox.c - after its start the server gives up what it does not need, so that a fault in it is
  * worth little to those who find it.
  *
- * Entered once, when everything is open and before any thread or worker exists, because all of them
- * inherit it and nothing takes it back.  First no program may gain rights, then capabilities are
- * dropped, then the file system is closed, and last most system calls.  What this kernel or this
- * container refuses is named, and the rest holds; --sandbox strict does not start then.
+ * The sandbox is entered once, when everything is open and before any thread or worker exists: all
+ * of them inherit it, and nothing undoes it.  First no program may gain rights, then capabilities
+ * are dropped, then the file system is closed, and last most system calls.  A layer that this
+ * kernel or this container refuses is reported, and the others are still entered; with --sandbox
+ * strict the server does not start then.
  *
  * Root keeps a few capabilities: to read what its folder has (others' files are refused by our own
  * rule, see --user), to open its log again or to store uploads, the memory of rings, and, on

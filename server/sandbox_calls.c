@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* sandbox_calls.c - the rows of sandbox_calls.def as a filter that the kernel runs (seccomp(2)).
  *
- * Own code, not libseccomp: the filter is a row of comparisons, and a server that is one static
- * file needs no library for it.  The kernel works out once which numbers are allowed whatever their
- * arguments (from Linux 5.11 on), so the usual call costs one look at a bit; only the few that have
- * a condition run the filter, and these come first in it.
+ * This is our own code, not libseccomp: the filter is a row of comparisons, and a server that is
+ * one static file needs no library for it.  The kernel works out once which numbers are allowed
+ * whatever their arguments (from Linux 5.11 on), so the usual call costs one look at a bit; only
+ * the few that have a condition run the filter, and these come first in it.
  *
- * clone3() has its flags in memory, where no filter can see them: it does not exist, and libc
- * then uses clone().  Calls that are newer than this list do not exist either, so that a
- * later libc does what it does on an old kernel.
+ * clone3() has its flags in memory, where no filter can see them: the filter answers that there is
+ * no such call (ENOSYS), and libc uses clone() then.  Calls that are newer than this list get the
+ * same answer, so that a later libc does what it does on an old kernel.
  */
 #include "sandbox.h"
 #include <errno.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* sandbox_files.c - Landlock (landlock(7)): the served folders may be read, the log be written, and
- * the rest of the file system be neither.
+/* sandbox_files.c - Landlock (landlock(7)): the served folders may be read, the log may be written,
+ * and the rest of the file system is out of reach.
  *
  * A rule is bound to an inode, with all below it, other mounts too.  The log is opened again by its
  * name, which may be new by then, so its folder may get new files, and files there may be written.
  * Certificates are read again, and a new file may have taken the name, or a link may lead to
  * another one: files may be read in the folder of the name and in the one where links end now.
  * A folder that this user cannot enter needs no rule, because nothing there could be read again.
- * Files of /proc get another inode when the kernel has forgotten them; therefore they stay open.
- * Newer versions forbid more: to connect, to bind, to send signals outside.
+ * A file of /proc gets another inode when the kernel has forgotten it, so these files stay open.
+ * Newer versions of Landlock also forbid to connect, to bind, and to send signals outside.
  */
 #include "sandbox.h"
 #include <errno.h>

@@ -291,8 +291,8 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
         probe_watch();
 }
 
-/* Reads certificates while we may still be root, for keys that only root may read; and only root's
- * question whether the kernel has TLS makes it load its module. */
+/* Reads certificates while we may still be root, because some keys are readable only by root.
+ * Asking the kernel for TLS as root also makes it load its module. */
 static int open_tls(struct server *srv)
 {
     struct tls_offer offer = {.kernel = srv->opt->ktls != KTLS_OFF && !tls_kernel_refusal()};

@@ -3,7 +3,7 @@
  *
  *   serve.c          the order of things: engine, signals, listeners, user, site, log, run
  *   commands.def     every command of rung; commands.c makes a list of them
- *   spellings.def    what other servers call their options, and what does it here
+ *   spellings.def    what other servers call their options, and rung's option for each
  *   config.c         options from a file; config_print.c writes such a file
  *   hosts.h          the sites, and which of them a request is for
  *   served.c         a folder, or a single file
@@ -12,9 +12,9 @@
  *   arrange_send.c   how answers are sent; what of that is refused
  *   listen.c         addresses become listeners, and what to say when that fails
  *   listen_say.c     where the server can be reached, as a QR code too
- *   passed.c         listeners that systemd opened
+ *   passed.c         listeners that systemd opened and passed to us
  *   handover.h       ... or that come from the server before
- *   notify.c         reports to systemd how the server is
+ *   notify.c         reports the server's state to systemd
  *   client.h         client addresses that proxies report
  *   address_limits.h limits of connections and requests for each address
  *   metrics.h        counters and health, on a listener of their own
@@ -134,8 +134,8 @@ int user_become_for_good(const struct passwd *user);
 /* --- Sandbox (sandbox.h) ---------------------------------------------------------------------- */
 /* Whether there will be one, as far as --sandbox and this program decide it. */
 bool sandbox_wanted(const struct serve_options *opt);
-/* Give up what is not needed from now on, and report what this kernel refuses.  Call it when all is
- * open, and before any thread exists.  An exit code. */
+/* Give up rights that are not needed from now on, and report what this kernel refuses.  Call it
+ * when all is open, and before any thread exists.  An exit code. */
 int sandbox_enter(const struct server *srv);
 
 /* --- Arrangement (arrange.c, arrange_send.c) -------------------------------------------------- */

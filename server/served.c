@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* served.c - what is served: a folder, or a single file of a folder that is not served.
+/* served.c - the folder that is served, or the single file of a folder that is not.
  *
  * A file is looked up by its name for each request, as in a folder, so that a new file that is
  * renamed over it is sent from then on.

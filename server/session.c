@@ -22,7 +22,8 @@ void session_glance(struct loop *l, struct session *s)
         conn_abort(&s->conn);
 }
 
-/* A connection is closed, and has a last word: the socket takes it now, or it is not said. */
+/* A connection is closed and has last bytes to send: they are lost if the socket does not take them
+ * now. */
 void session_say_last(struct loop *l, struct session *s)
 {
     struct conn_out out;

@@ -6,17 +6,17 @@
  * except by the list at the end of a zip, which has a limit.  Slices are short because the helper
  * thread of a loop makes listings, too.
  *
- * An archive has what a visitor could ask for: hidden names are left out, and so is everything that
- * may not be read, is redirected (site_moves()) or is neither file nor folder.  A link to a file
- * becomes that file.  A link to a folder is left out, because it may lead back to a folder above.
- * Folders with an index are walked like others.
+ * An archive has the files that a visitor could ask for: hidden names are left out, and so is
+ * everything that may not be read, is redirected (site_moves()) or is neither file nor folder.  A
+ * link to a file becomes that file.  A link to a folder is left out, because it may lead back to a
+ * folder above.  Folders with an index are walked like others.
  *
  * A client that takes trailers gets a digest of the archive behind it.  The thread that writes the
  * archive computes it; for other clients nothing is computed.
  *
- * The size of a file is written before its bytes.  So the archive of a file that becomes shorter
- * while it is read cannot be finished, and its answer is cut off; of one that becomes longer, the
- * first bytes are sent.
+ * The size of a file is written before its bytes.  If a file becomes shorter while it is read, the
+ * archive cannot be finished, and its answer is cut off.  If it becomes longer, only its first
+ * bytes are sent.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -247,7 +247,7 @@ static int open_file(struct site_archive *a)
     return 0;
 }
 
-/* Whether a visitor would not get it, either, or it has gone. */
+/* Whether err means that a visitor would not get the file either, or that it has gone. */
 static bool is_left_out(int err)
 {
     return err == -ENOENT || err == -EACCES || err == -EISDIR || err == -ENAMETOOLONG;

@@ -2,7 +2,7 @@
 /* site_charge.c - counts the memory of all sorted listings and archives, for each process; and
  * gives out the places of archives.
  *
- * A single sum would stay too large for ever when a process is killed that has a part of it.  So
+ * A single sum would stay too large for ever if a process was killed that had a part of it.  So
  * each process counts its bytes in a claim of its own, a word that also names the process, and all
  * claims are added up.  A claim is released with its last byte.  Claims of processes that have died
  * are found when the sum is too large, or when no claim is free: a dying process need not call

@@ -6,7 +6,7 @@
  *
  * All threads share one site.  It does not change, except for a counter, the paths without
  * siblings, the list of rolls and the cache.  A source belongs to its connection and has the
- * descriptor or the listing in it, or is part of an entry of the cache.
+ * descriptor or the listing in it, or it is part of an entry of the cache.
  */
 #ifndef SERVER_SITE_INSIDE_H
 #define SERVER_SITE_INSIDE_H
@@ -116,7 +116,7 @@ static inline size_t site_compress_max(const struct site *site)
     return atomic_load_explicit(&site->compress_max, memory_order_relaxed);
 }
 
-/* Whether a redirect answers requests for that path, so that visitors cannot have what is there.
+/* Whether a redirect answers requests for that path, so that visitors cannot get what is there.
  * For a folder, whose path ends with a slash: whether one answers for everything below it. */
 static inline bool site_moves(const struct site *site, struct slice path)
 {

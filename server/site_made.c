@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* site_made.c - bodies that are made while they are sent, as the code that sends them sees them:
- * listings, and archives of folders.
+/* site_made.c - bodies that are made while they are sent: one interface, for the code that sends
+ * them, to listings and archives of folders.
  */
 #include "site_archive.h"
 

@@ -2,16 +2,16 @@
 /* site_negative.c - the files that had no compressed sibling a moment ago.
  *
  * Most files have none, and finding that out at every request costs more than opening the file.  So
- * where no answers are kept (cache.h), it is remembered for SITE_NEGATIVE_MS that there are none: a
- * sibling that appears meanwhile is found a second later at most, and until then the file itself is
- * sent.  Nothing else is remembered: a file that exists, and any sibling of it, is looked at for
- * each request.
+ * where no answers are kept (cache.h), a file without siblings is remembered for SITE_NEGATIVE_MS:
+ * a sibling that appears in that time is found a second later at most, and until then the file
+ * itself is sent.  Nothing else is remembered: a file that exists, and any sibling of it, is looked
+ * at for each request.
  *
  * A path has one word: 32 bits of its hash, and the time; ten other bits of the hash say where the
  * word is.  Words are read and written whole, so threads need no lock.  A path that falls on the
  * same place takes it over; a process that was forked has words of its own.  Two paths that agree
- * in all 42 bits are taken for each other, and one goes without its siblings for that second.  No
- * client can choose such a pair: see hash.h.
+ * in all 42 bits are taken for each other, and for that second one is sent without looking for its
+ * siblings.  No client can choose such a pair: see hash.h.
  */
 #include "hash.h"
 #include "site_inside.h"

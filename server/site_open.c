@@ -16,8 +16,8 @@
  * refused: O_NONBLOCK keeps it from blocking, and O_NOCTTY keeps a terminal from becoming our
  * controlling terminal.
  *
- * Root may open everything.  A server that is started as root and stays root serves only what
- * others may read (site->world): files and folders by their modes, and folders on the way by
+ * Root may open everything.  A server that is started as root and stays root serves only things
+ * that others may read (site->world): files and folders by their modes, and folders on the way by
  * theirs, except the root itself, which was named on purpose.
  *
  * fstatat follows links among the folders above the name, and so might leave the root.  It is

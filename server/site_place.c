@@ -2,7 +2,7 @@
 /* site_place.c - whether a file lies in memory, on a disk of this machine, or with a server that
  * may not answer.
  *
- * statfs(2) would tell, but it asks that server.  So the file's mount is looked up in the list of
+ * statfs(2) would say, but it asks that server.  So the file's mount is looked up in the list of
  * mounts, by its number; a file system that is not known here is taken for a server's.  The result
  * is kept by device number for a second, because another file system may get that number later.
  */

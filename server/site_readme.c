@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* site_readme.c - the README of a folder, to be shown below its listing.
  *
- * It is opened and read under the rules of a request for it, each time that the listing is made.  A
- * listing that is kept ends when one of the folder's files changes, and the README is one of them,
- * because it is shown only where all names are: not with a filter.
+ * The README is opened and read under the rules of a request for it, each time that the listing is
+ * made.  A kept listing ends when a file in it changes, and a listing with a README always has it
+ * as one of its files: a listing with a filter shows no README.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@
 
 static const char *const names[] = {"README.md", "README.txt", "README"};
 
-/* All bytes of the file; NULL: they cannot be had, or the file is empty or too long. */
+/* All bytes of the file; NULL: they cannot be read, there is no memory, or the file is empty or too
+ * long. */
 static char *read_all(int fd, const struct stat *st, size_t *len)
 {
     char *text = NULL;

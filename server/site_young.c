@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* site_young.c - what core/stamp.c has to know of the clocks that stamp files: the kernel's tick,
- * and whether the kernel stamps them.  The root's file system is asked once.  Another one is asked
- * at each file that was changed in the last minute, unless it is a server's, which might not
+/* site_young.c - the facts that core/stamp.c needs about the clocks that stamp files: the kernel's
+ * tick, and whether the kernel stamps them.  The root's file system is asked once.  Another one is
+ * asked at each file that was changed in the last minute, unless it is a server's, which might not
  * answer.
  */
 #include <sys/statfs.h>

@@ -5,8 +5,8 @@
  * A slot has two parts on cache lines of their own.  A worker whose one thread runs a loop counts
  * in the first, alone.  All other threads of a process share the second part of its slot, by atomic
  * additions.  Any process may sum them up.  Every accepted connection is open, closed or lost: when
- * a process dies, the supervisor counts as LOST what it had open.  A sum taken while others count
- * may be a few events behind; it never loses one.
+ * a process dies, the supervisor counts the connections that it had open as LOST.  A sum taken
+ * while others count may be a few events behind; it never loses one.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -3,10 +3,10 @@
  *
  * A socket is usually in a folder that only root may change, such as /run, and --user gives up that
  * right for good.  So a process stays behind that may remove names, and nothing else.  It waits for
- * the end of a pipe that every process of the server holds, and sees it however they end, SIGKILL
- * included.  It takes no signals and no input.  It removes a name only if the name still means the
- * socket that was bound: a successor that has taken the name keeps it.  It is no child of the
- * server's, so that no engine waits for it.
+ * the end of a pipe that every process of the server holds, and notices however they end, even by
+ * SIGKILL.  It takes no signals and no input.  It removes a name only if the name still means the
+ * socket that was bound: a later server that has taken the name keeps it.  The process is not a
+ * child of the server, so that no engine waits for it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -68,7 +68,8 @@ static void remove_name(const struct name *n)
         (void)unlinkat(n->folder, n->base, 0);
 }
 
-/* Close every other descriptor, above all the listeners: they would go on taking clients. */
+/* Close every other descriptor, above all the listeners: their queues would go on taking
+ * clients. */
 static void close_others(const int *keep, unsigned count)
 {
     for (int low = 0;;) {

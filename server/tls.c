@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* tls.c - TLS as a protocol: records outside, a connection of its own inside.
  *
- * In: received bytes go to the layer where they are; what it decrypts is fed to the inner
- * connection.  It stops as soon as the inner connection wants to send, and ciphertext that was not
- * looked at waits in the outer input queue, as pipelined requests do.  Out: up to 16 KiB of the
+ * In: received bytes go to the layer where they are, and the bytes that it decrypts are fed to the
+ * inner connection.  That stops as soon as the inner connection wants to send, and the rest of the
+ * ciphertext waits in the outer input queue, as pipelined requests do.  Out: up to 16 KiB of the
  * inner output become a record in the outer send queue.  When the outer queue is empty, the inner
  * connection learns that its bytes are sent: so answers end, and times begin, when the kernel has
  * the bytes, and a slow client holds one queue's worth of records.
  *
  * The state of a connection hangs on conn->proto: a copy of tls_proto in a struct of its own, made
  * at the first byte.  So connections of servers without TLS are no larger, and with the engine fork
- * it is the child that makes it.
+ * the child makes that struct.
  *
- * Or the kernel makes the records, from an answer with a large file on (tls_kernel.h).  The outer
- * queue must be empty then: every engine reports bytes as sent when the socket has them, so what
- * was encrypted here is before what the kernel encrypts.  From then on the outer connection shows
- * the segments of the inner one as they are.  The layer hears on, but what it would say is dropped.
+ * Or the kernel makes the records, beginning with an answer that has a large file (tls_kernel.h).
+ * The outer queue must be empty then: every engine reports bytes as sent when the socket has them,
+ * so what was encrypted here is before what the kernel encrypts.  From then on the outer connection
+ * shows the segments of the inner one as they are.  The layer still decrypts what is received, but
+ * everything that it would send is dropped.
  *
  * An answer that cannot be finished ends without close_notify and by a reset; a request that ends
  * without close_notify may have been cut short by anyone, and is not answered.

@@ -16,9 +16,9 @@
  *   tls_set.c       certificates from files, chosen by name
  *   tls_verify.c    clients that must have a certificate
  *   tls_self.c      a certificate made for this machine
- *   tls_ocsp.c      what its authority says of a certificate
+ *   tls_ocsp.c      responses of a certificate's authority, sent with it
  *   tls_tickets.c   keys of tickets, shared and renewed
- *   tls_absent.c    stands for all that know OpenSSL where the library's header is not installed
+ *   tls_absent.c    takes the place of the files that use OpenSSL where its header is not installed
  *
  * The library never sees a socket.  It is given received bytes where they are, and writes into the
  * outer connection's send queue, so no engine knows of it.
@@ -66,7 +66,7 @@ struct tls_layer {
      * now.  *more: clients that were refused since this was said last.  May be NULL. */
     bool (*fault)(void *link, char text[TLS_FAULT_TEXT], unsigned long long *more);
     /* The key that the next record would be made with; no more records are made here then.  False:
-     * it cannot be had.  May be NULL: never. */
+     * there is no such key.  The pointer may be NULL: there never is. */
     bool (*keys)(void *link, struct tls_keys *keys);
     /* The peer has asked for new keys, and speak() would say so first.  With keys(). */
     bool (*rekeys)(const void *link);
@@ -75,7 +75,7 @@ struct tls_layer {
 enum {
     TLS_RECORD_BYTES = 16384,
     /* Head, nonce, tag and padding of a record are 85 at most; and an answer to a request for new
-     * keys may go before it. */
+     * keys may be sent before the record. */
     TLS_RECORD_EXTRA = 256,
     /* A smaller piece waits until the send queue is empty, unless it is all there is. */
     TLS_PIECE_BYTES = 4096,

@@ -2,7 +2,7 @@
 /* tls_kernel.c - a socket that makes TLS records itself, by Linux's ULP "tls".
  *
  * Receiving stays as it is: only the sending half gets a key.  The kernel numbers records, adds
- * head, type and tag, and cuts what it is given at 16 KiB.  A record that is no data needs a
+ * head, type and tag, and cuts what it is given at 16 KiB.  A record that is not data needs a
  * control message with its type.
  */
 #include "tls_kernel.h"

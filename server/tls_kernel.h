@@ -4,8 +4,9 @@
  *
  * A socket that may not block takes a record although it has room for a part of it only.  The rest
  * is TLS's, not TCP's: shutdown() and close() do not wait for it, and the stream would end inside a
- * record.  So the end of a connection is said when all is in TCP's queue.  If it is not yet, a
- * thread does that with a copy of the descriptor (tls_last.c), and nobody waits.
+ * record.  So a connection is ended only when all its bytes are in TCP's queue.  If they are not
+ * there yet, a thread gets a copy of the descriptor and ends the stream later (tls_last.c); no
+ * engine waits for that.
  */
 #ifndef SERVER_TLS_KERNEL_H
 #define SERVER_TLS_KERNEL_H
@@ -20,7 +21,7 @@ struct tls_keys {
     uint64_t record; /* the number of the next one */
 };
 
-/* What the kernel was given, to find out what of it TCP has. */
+/* Counts of what the kernel was given: they show how much of it has reached TCP. */
 struct tls_given {
     uint16_t suite;
     uint64_t record; /* the number of the first record */
@@ -36,16 +37,17 @@ struct tls_last {
     uint32_t send_ms, progress_bytes; /* a peer that takes less in this time is given up */
 };
 
-/* The kernel, or a test's. */
+/* The kernel's functions, or those of a test. */
 struct tls_kernel {
     /* The socket encrypts from now on.  0 or -errno: nothing has changed. */
     int (*take)(int fd, const struct tls_keys *keys, struct tls_given *given);
-    /* Nothing more is given.  True: all is in TCP's queue, and the caller may shut and close.
+    /* Nothing more will be sent.  True: all is in TCP's queue, and the caller may shut and close.
      * False: a thread has a copy of the descriptor, and ends the stream later. */
     bool (*end)(struct tls_last *last);
 };
 
-/* Whether this kernel has it; loads the kernel's module if we may (CAP_NET_ADMIN).  0 or -errno. */
+/* Whether this kernel has kTLS; loads the kernel's module if we may (CAP_NET_ADMIN).  0 or
+ * -errno. */
 int tls_kernel_refusal(void);
 int tls_kernel_take(int fd, const struct tls_keys *keys, struct tls_given *given);
 /* Says what is left to be said, without waiting.  True: TCP has all, or the connection is dead. */
@@ -54,7 +56,7 @@ bool tls_kernel_says(struct tls_last *last);
 /* --- tls_last.c ------------------------------------------------------------------------------- */
 
 extern const struct tls_kernel tls_kernel;
-/* Waits until TCP has all that was left to the thread, --drain-timeout at most. */
+/* Waits until TCP has all bytes that were left to the thread, --drain-timeout at most. */
 struct server;
 void tls_last_wait(const struct server *srv);
 

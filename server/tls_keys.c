@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* tls_keys.c - OpenSSL reports the secrets of a connection as a line of text, meant for a file that
- * a packet analyser reads (SSL_CTX_set_keylog_callback(3)).  The one that the server's answers are
- * encrypted with is kept; key and IV are derived from it as RFC 8446 7.3 says.  OpenSSL has a way
- * to give keys to the kernel by itself, but only with functions and structures that its headers do
- * not have.
+ * a packet analyser reads (SSL_CTX_set_keylog_callback(3)).  The secret for the server's answers is
+ * kept; key and IV are derived from it as RFC 8446 7.3 says.  OpenSSL can give keys to the kernel
+ * by itself, but only with functions and structures that its headers do not have.
  *
- * Each record is reported too.  A number that is used twice would give both records away, so a
- * record is counted when it is made, and the count begins with the secret.
+ * OpenSSL reports each record, too.  Two records with the same number would both lose their
+ * secrecy, so each is counted when it is made, and the count begins with the secret.
  */
 #include "tls_keys.h"
 #include <openssl/core_names.h>

@@ -18,7 +18,7 @@ struct tls_secret {
 void tls_keys_log(SSL_CTX *ctx);
 /* From now on the connection's secret is there, and its records are counted. */
 void tls_keys_follow(SSL *ssl, struct tls_secret *secret);
-/* The secret is forgotten. */
+/* Forgets the secret. */
 void tls_keys_forget(struct tls_secret *secret);
 /* False: there is no secret, or OpenSSL cannot derive the key. */
 bool tls_keys_of(const SSL *ssl, const struct tls_secret *secret, struct tls_keys *keys);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* tls_last.c - the ends of connections whose records are the kernel's and do not fit into TCP's
- * queue yet: one thread of the process looks at all of them, and shuts each when it is all there.
+/* tls_last.c - how connections end whose records the kernel makes, if their last bytes do not fit
+ * into TCP's queue yet: one thread of the process looks at all of them, and shuts each when all
+ * bytes are there.
  *
  * The kernel has no event for that: it sends the rest of a record whenever the peer has made room,
  * and the only sign is that the stream has as many bytes as records make.  Such a connection is
- * looked at again after a few milliseconds, and then less and less often.  Then it lingers, because
- * its session may be gone.  The thread begins with the first connection and stays.
+ * looked at again after a few milliseconds, and then less and less often.  After it was shut it
+ * lingers here, because its session may be gone.  The thread begins with the first connection and
+ * stays.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +68,7 @@ static bool goes_on(struct waits *w, uint64_t now_ms)
     return true;
 }
 
-/* Whether it has ended, well or not. */
+/* Whether the connection has ended, well or not. */
 static bool look(struct waits *w, uint64_t now_ms)
 {
     bool ended = discard(w->last.fd);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tls_lend.c - output that the kernel encrypts: the outer connection shows the segments of the
- * inner one as they are, memory and files, and reports them as sent when all of them are.
+ * inner one as they are, memory and files, and reports them as sent when all of them have been
+ * sent.
  *
  * The kernel begins when the outer queue is empty.  Every engine reports bytes as sent when the
  * socket has them, so what the layer encrypted is before what the kernel encrypts, and nothing is
@@ -9,7 +10,7 @@
 #include <string.h>
 #include "tls_inside.h"
 
-/* Whether the kernel should make the records of what comes next, and those that follow.  Bytes that
+/* Whether the kernel should make the next record and all that follow.  Bytes that
  * a helper has read for a record must be used first. */
 static bool pays(struct conn *c, const struct tls *t)
 {
@@ -64,7 +65,7 @@ void tls_lend(struct conn *c, struct tls *t)
     }
 }
 
-/* The last words, behind what the socket was given. */
+/* close_notify, after everything that the socket was given. */
 void tls_say_last(struct conn *c, struct tls *t)
 {
     struct tls_last last = {.fd = session_of_conn(c)->fd,
@@ -78,8 +79,8 @@ void tls_say_last(struct conn *c, struct tls *t)
         conn_stays_open(c);
 }
 
-/* The inner connection learns what of its segments was sent, for its counters.  An idle connection
- * that closes may have bytes that are not TCP's yet. */
+/* Reports to the inner connection, which counts them, how many bytes of its segments were sent.  An
+ * idle connection that closes may have bytes that TCP does not have yet. */
 void tls_end_lent(struct conn *c, struct tls *t)
 {
     struct conn *in = tls_inner(c, t);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* tls_ocsp.c - OCSP stapling: what a certificate's authority says of it, sent with the handshake.
+/* tls_ocsp.c - OCSP stapling: an authority's statement about a certificate, sent with the
+ * handshake.
  *
- * The response is a file beside the certificate, CERT.ocsp, which another program renews; rung asks
- * no responder.  A response that a client would not accept harms more than none, so it is checked
- * like a client does it: signature, certificate, status and times (RFC 6960 3.2).  One that becomes
- * stale later is not sent any more.
+ * The response is a file next to the certificate, CERT.ocsp, which another program renews; rung
+ * asks no responder.  A response that a client would not accept does more harm than none, so it is
+ * checked as a client would check it: signature, certificate, status and times (RFC 6960 3.2).  One
+ * that becomes stale later is not sent any more.
  *
- * It hangs on the SSL_CTX of its certificate, and is freed with it.
+ * A response is attached to the SSL_CTX of its certificate, and is freed with it.
  */
 #include <errno.h>
 #include <openssl/ocsp.h>

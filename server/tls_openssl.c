@@ -2,9 +2,9 @@
 /* tls_openssl.c - records and handshakes by OpenSSL, without a socket.
  *
  * A BIO is OpenSSL's idea of a transport.  Ours reads from the received bytes of the current call
- * and writes into its room, so nothing lies in between: what OpenSSL keeps is a part of a record,
- * and only until the rest arrives (SSL_MODE_RELEASE_BUFFERS).  It does not read ahead, so one read
- * takes one record, and nothing that was decrypted ever waits in it.
+ * and writes into its room, so nothing lies in between: OpenSSL keeps at most a part of a record,
+ * until the rest arrives (SSL_MODE_RELEASE_BUFFERS).  It does not read ahead, so one read takes one
+ * record, and nothing that was decrypted ever waits in it.
  *
  * OpenSSL queues errors for each thread.  A queue that is not empty makes the next failure look
  * like an older one, of another connection: it is cleared before each call.
@@ -73,9 +73,9 @@ static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
     return command == BIO_CTRL_FLUSH; /* nothing is buffered; of the rest we know nothing */
 }
 
-/* OpenSSL looks up all algorithms of a kind when the first of them is needed.  Those for which it
- * has no memory then are missing until the process ends, so it is not a handshake that needs them
- * first.  SSL_CTX_new() looks up the other kinds.  Without its context OpenSSL 3.0 crashes. */
+/* OpenSSL looks up all algorithms of a kind when the first of them is needed.  Algorithms for which
+ * it has no memory then are missing until the process ends, so they are looked up here, before any
+ * handshake.  SSL_CTX_new() looks up the other kinds.  Without its context OpenSSL 3.0 crashes. */
 static bool look_up(void)
 {
     OSSL_LIB_CTX *all_of_it = OSSL_LIB_CTX_get0_global_default();
@@ -173,7 +173,7 @@ static bool speak(void *p, struct tls_io *io, const char *plain, size_t n)
     struct link *link = p;
 
     if (link->secret.len && rekeys(p))
-        tls_keys_forget(&link->secret); /* the next key is derived from one that is not known */
+        tls_keys_forget(&link->secret); /* from now on the key is one that is not known here */
     link->io = io;
     ERR_clear_error();
     return SSL_write(link->ssl, plain, (int)n) == (int)n;
@@ -229,7 +229,7 @@ static bool fault(void *p, char text[TLS_FAULT_TEXT], unsigned long long *more)
     return client_fault(link->ssl, text) && store_refused(link->store, more);
 }
 
-/* The secret goes: a record made here would have a number that the kernel uses, too. */
+/* Forgets the secret: a record made here would have a number that the kernel uses, too. */
 static bool keys(void *p, struct tls_keys *keys)
 {
     struct link *link = p;

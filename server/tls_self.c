@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* tls_self.c - a certificate of our own, for this machine: made at the start, in memory, and signed
- * by itself.
+/* tls_self.c - a self-signed certificate for this machine, made in memory at the start.
  *
- * It names localhost, this machine and its addresses, so a client complains only that it does
- * not know the signer; the fingerprint lets a person compare.  An ECDSA key
- * on P-256: RSA would take fifty times as long to sign (docs/tls.md).
+ * The certificate names localhost, this machine and its addresses, so a client complains only that
+ * it does not know the signer; a person can compare the fingerprint.  The key is ECDSA on P-256:
+ * RSA would take fifty times as long to sign (docs/tls.md).
  */
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -31,16 +31,17 @@ enum {
     CLIENT_CA_NAMES = -2     /* the names have more than CLIENT_NAMES_BYTES_MAX bytes */
 };
 
-/* Clients of all these must have a certificate that leads to one in that file (tls_verify.c).  0,
- * or an error from above, or the number of the certificate that cannot be read. */
+/* From now on all clients must have a certificate whose chain leads to one in that file
+ * (tls_verify.c).  0, or an error from above, or the number of the certificate that cannot be
+ * read. */
 int verify_clients(struct set *set, const char *path);
 
 /* What was wrong with the certificate of a client whose handshake has just failed; false: it was
  * not that. */
 bool client_fault(SSL *ssl, char text[TLS_FAULT_TEXT]);
 
-/* Staples the response in CERT.ocsp, if there is such a file (tls_ocsp.c); reports why one that is
- * there is of no use. */
+/* Staples the response in CERT.ocsp, if there is such a file (tls_ocsp.c), or reports why the file
+ * is of no use. */
 void ocsp_load(SSL_CTX *ctx, const char *cert);
 
 #endif

@@ -16,8 +16,8 @@ void store_close(struct store *store);
 SSL *store_ssl_new(struct store *store);
 void store_ssl_free(struct store *store, SSL *ssl);
 
-/* A client was refused.  Whether to say so: once in a second, of all workers.  *more: clients that
- * were refused since then. */
+/* A client was refused.  Whether to report it: once a second, in all workers together.  *more:
+ * clients that were refused since then. */
 bool store_refused(struct store *store, unsigned long long *more);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* tls_verify.c - clients that must have a certificate, of which authorities.
+/* tls_verify.c - clients must have a certificate from one of certain authorities.
  *
  * The file's certificates are what a client's chain has to lead to: a root, or an authority below
  * one.  They are used for that alone; a server's own chain is not completed by them.
  *
- * A client that resumes a session is not verified again, and may go on for ever by doing so.  So a
- * session belongs to the authorities that it was made under, and ends with the first certificate of
- * the client's chain that expires.  Otherwise it is not resumed, and the client has to show a
- * certificate again.
+ * A client that resumes a session is not verified again, and could resume for ever.  So a session
+ * belongs to the authorities that it was made under, and ends when the first certificate of the
+ * client's chain expires.  Otherwise it is not resumed, and the client has to show a certificate
+ * again.
  */
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -27,7 +27,7 @@ struct authorities {
     int count;
     size_t names_bytes;
     X509_STORE *store;
-    STACK_OF(X509_NAME) *names; /* clients are told which they may choose from */
+    STACK_OF(X509_NAME) *names; /* sent to clients, which choose a certificate by them */
     EVP_MD_CTX *digest;
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* upload.c - which requests may store a file, and where; see upload.h.
+/* upload.c - decides which requests may store a file, and where; see upload.h.
  *
- * In this order: the host's name, the address's limit, its address and password, as for every
- * request; then the path; then the page that sends it.  A browser sends forms to any server, with
- * the user's password and from within the user's network, whatever page has the form.  So a request
- * that a page of another site has made is refused: the browser says so in Sec-Fetch-Site, or in
- * Origin.  Programs send neither, and are not refused.
+ * A request is checked in this order: the host's name, the address's limit, the client's address
+ * and password, as for every request; then the path; then the page that sends it.  A browser sends
+ * forms to any server, with the user's password and from within the user's network, whatever page
+ * has the form.  So a request that a page of another site has made is refused: the browser says so
+ * in Sec-Fetch-Site, or in Origin.  Programs send neither, and are not refused.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -162,8 +162,8 @@ static long store_put(void *ctx, const struct conn *c, void *into, struct slice 
     return taken;
 }
 
-/* A browser shows the folder again (RFC 9110 15.4.4); its address is relative, so that it is right
- * behind any prefix. */
+/* A browser shows the folder again (RFC 9110 15.4.4); the address is relative, so that it is right
+ * after any prefix. */
 static void say_where(struct upload *u, struct http_stored *stored)
 {
     size_t n;

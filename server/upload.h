@@ -8,8 +8,8 @@
  *   upload_name.c   names that are refused
  *   upload_file.c   a file without a name, which gets it when it is complete
  *
- * A file is written without a name (O_TMPFILE), so nobody sees a part of it, and nothing is left of
- * it if the client, the server or the machine stops.  It gets its name by linkat(), which never
+ * A file is written without a name (O_TMPFILE), so no client sees a part of it, and nothing is left
+ * of it if the client, the server or the machine stops.  It gets its name by linkat(), which never
  * replaces anything.  Every path is opened at the root of its site, beneath it and following no
  * link.
  *
@@ -77,9 +77,9 @@ struct upload *upload_make(const struct upload_to *to);
 void upload_drop(struct loop *l, const struct conn *c, struct upload *u);
 /* A helper for the loop: 0 or -errno. */
 int  upload_helper_open(struct loop *l);
-/* Takes bytes of the file: how many; -EINPROGRESS, or -status. */
+/* Takes bytes of the file.  Returns how many, or -EINPROGRESS, or -status. */
 long upload_bytes(struct loop *l, const struct conn *c, struct upload *u, struct slice bytes);
-/* The file is complete: 0: it has its name; -EINPROGRESS, or -status. */
+/* The file is complete.  Returns 0 if it has its name, or -EINPROGRESS, or -status. */
 int  upload_keep(struct loop *l, const struct conn *c, struct upload *u);
 
 /* --- upload_name.c ---------------------------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* upload_file.c - a file without a name, which gets it when it is complete.
+/* upload_file.c - a file that gets its name when it is complete.
  *
- * Its bytes are on the disk before it has the name (fdatasync), so a machine that stops has the
- * whole file or none.  A file system without O_TMPFILE (NFS, FAT, FUSE before Linux 6.2) is refused
- * at the start: a name for the time of writing would show a part of a file, and outlive a crash.
+ * The file's bytes are on the disk before it has its name (fdatasync), so a machine that stops has
+ * the whole file or none.  A file system without O_TMPFILE (NFS, FAT, FUSE before Linux 6.2) is
+ * refused at the start: a temporary name would show a part of a file, and outlive a crash.
  */
 #include <errno.h>
 #include <fcntl.h>

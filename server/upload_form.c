@@ -8,8 +8,8 @@
  * answer that comes before it has sent everything: the other files are kept, and the answer is that
  * of the first that was not.  A form that is malformed is refused at once.
  *
- * A delimiter begins with CR, and has no other: so where it stops matching, no other match can have
- * begun inside of it, except at the very byte that did not match.
+ * A delimiter begins with its only CR: so where it stops matching, no other match can have begun
+ * inside it, except at the byte that did not match.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -142,8 +142,8 @@ static bool read_parameter(struct slice s, const char *word, const char *wanted,
 
 /* --- Begin and end ---------------------------------------------------------------------------- */
 
-/* RFC 2046 5.1.1 says which bytes a boundary may have.  Here any will do but blanks at its end and
- * line ends, which no field has. */
+/* RFC 2046 5.1.1 says which bytes a boundary may have.  Here any byte is accepted, except blanks at
+ * the end and line ends, which no field has. */
 int form_open(struct form **form, struct slice type)
 {
     struct form *f = calloc(1, sizeof(*f));
@@ -254,7 +254,7 @@ static long take_line(struct upload *u, char c)
 
 /* --- Boundaries and data ---------------------------------------------------------------------- */
 
-/* How many bytes of the file were taken: all, if there is none. */
+/* Returns how many bytes of the file were taken: all, if there is no file. */
 static long take_bytes(struct loop *l, const struct conn *c, struct upload *u, struct slice bytes)
 {
     long taken = u->file < 0 ? (long)bytes.len : upload_bytes(l, c, u, bytes);
@@ -265,7 +265,7 @@ static long take_bytes(struct loop *l, const struct conn *c, struct upload *u, s
     return (long)bytes.len;
 }
 
-/* What matched was data after all. */
+/* The bytes that matched so far were data after all. */
 static long take_matched(struct loop *l, const struct conn *c, struct upload *u)
 {
     struct form *f = u->form;
@@ -340,7 +340,7 @@ static long take_boundary(struct form *f, char c)
     return 1;
 }
 
-/* How many bytes were used; 0: none, but something has changed. */
+/* Returns how many bytes were used; 0: none, but the state has changed. */
 static long step(struct loop *l, const struct conn *c, struct upload *u, struct slice bytes)
 {
     switch (u->form->state) {

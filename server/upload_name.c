@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* upload_name.c - names that an upload may not have.
  *
- * An upload makes a new address and changes what no other address answers.  So it may not become
- * what the server sends in the place of something else: a folder's index, the page of an error.
- * The compressed form of a file has no such name: in folders that take uploads none is looked for
- * (docroot.c), because a file may come after its compressed form, or be older.  And it is no hidden
- * name: .well-known, for example, proves to certificate authorities who owns the site.
+ * An upload adds an address, and must not change the answers of any other address.  So it may not
+ * become a file that the server sends in place of another: a folder's index, the page of an error.
+ * Names of compressed forms are allowed: in folders that take uploads no compressed form is looked
+ * for (docroot.c), because a file may come after its compressed form, or be older.  Hidden names
+ * are refused: .well-known, for example, proves to certificate authorities who owns the site.
  *
  * Case makes no difference here: a file system may ignore it.
  */

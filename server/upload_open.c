@@ -58,7 +58,7 @@ int upload_try(const struct upload_to *to)
     const char *why = NULL;
 
     if (upload_is_hidden(to->rules, (struct slice){to->at, strlen(to->at)}))
-        why = "nobody is shown a name that begins with a dot; see --hidden";
+        why = "a name that begins with a dot is not served; see --hidden";
     else if (folder < 0)
         why = why_not(folder, true);
     else if ((file = upload_file_open(folder)) < 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* upload_write.c - the bytes of a file are written, by a helper if this thread must not wait.
  *
- * The helper is offload.c, as for listings, with a thread of its own.  It has an upload from
- * do_work() until its result is taken, and then the loop has it again.  If the connection ends
- * meanwhile, whichever of the two is last frees it.
+ * The helper is offload.c, as for listings, with a thread of its own.  The helper has an upload
+ * from do_work() until its result is taken, and then the loop has it again.  If the connection ends
+ * meanwhile, the helper or the loop frees the upload, whichever is last.
  */
 #include <errno.h>
 #include <stddef.h>

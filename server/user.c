@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* user.c - another user than root: found, tried, and become for good. */
+/* user.c - gives up root for another user (--user): finds and tries that user, then becomes it for
+ * good. */
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>

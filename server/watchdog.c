@@ -12,7 +12,7 @@
  * ends while the watchdog looks waits until the look is over.  That works between processes too
  * (fork.c).
  *
- * Cost of a transfer: two atomic operations and nothing else.  The watchdog sleeps until the next
+ * A transfer costs two atomic operations and nothing else.  The watchdog sleeps until the next
  * deadline.  Every new deadline is at least `shortest_ms` away when it is set, so the watchdog
  * looks no less often than that and is never late.  It looks every TICK_MS only while connections
  * come, while one waits for a slot, or while the server stops.  When all slots are taken and none
@@ -186,7 +186,7 @@ void watchdog_leave(struct watchdog *wd, struct session *s)
 
 void watchdog_enter(struct watchdog *wd, struct session *s)
 {
-    (void)wd; /* it may be another process's, whose lock is out of reach */
+    (void)wd; /* it may belong to another process, whose lock is out of reach */
     while (!session_trylock(s))
         sched_yield(); /* the watchdog looks at the session: a few instructions */
 }
