@@ -8,7 +8,7 @@
 #   asan     address + undefined behaviour sanitizers    tsan   thread sanitizer
 #   coverage gcov counters                               fuzz   clang's libFuzzer (CC=clang)
 # release-lto, -pgo, -o3, -native, or several (release-lto-pgo): a release with link-time optimisation, with a profile
-# that scripts/train gathers, with -O3, for this processor only.  docs/lab/builds.md shows the gain of each.
+# that scripts/train gathers, with -O3, or only for this processor.  docs/lab/builds.md shows the gain of each.
 # WERROR=1 makes a warning an error: our own checks set it; another compiler may warn of more than ours does.
 # V=1 shows the commands.  `make` alone lists the targets.
 BUILD ?= build

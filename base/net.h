@@ -69,7 +69,7 @@ int net_accept(int listener, bool blocking);
 bool net_peer_died(int err);
 
 long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
-/* These two never wait, whatever the socket's mode: -EAGAIN. */
+/* net_recv_now() and net_send_now() never wait, whatever the socket's mode: they return -EAGAIN. */
 long net_recv_now(int fd, char *buf, size_t cap);
 long net_send_now(int fd, const char *bytes, size_t n);
 /* At most that many bytes wait to be sent in the kernel, so that what is decided later is not far

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* proxy_header.h - the header that a proxy sends first, to say for whom it connects: the PROXY
+/* proxy_header.h - the header that a proxy sends first, with the address of its client: the PROXY
  * protocol, versions 1 and 2 (https://www.haproxy.org/download/2.8/doc/proxy-protocol.txt).
  */
 #ifndef BASE_PROXY_HEADER_H

@@ -110,7 +110,7 @@ const char *say_why(int error)
     case ENOTDIR:
         return "it is not a folder";
     case ENXIO:
-        return "nobody reads it"; /* open(2) of a named pipe */
+        return "no process reads it"; /* open(2) of a named pipe */
     case EAGAIN:
         return "it takes no more for now";
     case EPERM:

@@ -178,7 +178,8 @@ static bool is_table(const struct toml_item *item)
     return item->kind == TOML_TABLE || item->kind == TOML_ELEMENT;
 }
 
-/* What else has that name at the top of the file: keys before the first table, and tables. */
+/* The item of that name at the top of the file: a key before the first table, or a table; or
+ * NULL. */
 static const struct toml_item *find_at_top(const struct toml *t, const char *key)
 {
     bool top = true;

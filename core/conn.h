@@ -8,13 +8,13 @@
  *    |  `-- conn_resume()             +--> CONN_LINGER: shut the sending side, discard, then close
  *    `--------- conn_abort() ---------`--> CONN_CLOSE
  *
- * Half-duplex: a connection reads or writes, never both.  A protocol of which answers and requests
- * are interleaved (conn_duplex()) is glanced at: between two sends the caller receives what is
- * there, without waiting.  Bytes given to conn_feed() are the caller's and are never kept; segments
- * shown by conn_out() are the connection's until conn_sent().
- * The time is an argument.  Engines read conn->want and conn->deadline_ms, nothing else.  An idle
- * connection owns no buffer: the input queue (a split head, pipelined requests) and the send queue
- * (answers) are allocated by the host when first needed and freed when empty.
+ * Half-duplex: a connection reads or writes, never both.  A protocol whose requests and answers are
+ * interleaved (conn_duplex()) is an exception: between two sends the caller receives what is there,
+ * without waiting.  Bytes given to conn_feed() are the caller's and are never kept; segments shown
+ * by conn_out() are the connection's until conn_sent().  The time is an argument.  Engines read
+ * conn->want and conn->deadline_ms, nothing else.  An idle connection owns no buffer: the input
+ * queue (a split head, pipelined requests) and the send queue (answers) are allocated by the host
+ * when first needed and freed when empty.
  */
 #ifndef CORE_CONN_H
 #define CORE_CONN_H

@@ -192,23 +192,23 @@ struct http_receipt {
 
 /* --- What HTTP needs from its host ------------------------------------------------------------ */
 
-/* What became of a body that was kept. */
+/* The result of a body that was kept. */
 struct http_stored {
     unsigned status;       /* 201, or 303 */
     struct slice location; /* encoded; until drop() */
 };
 
-/* Where the bodies of PUT and POST go.  A struct of its own: most hosts keep none and have nothing
- * more than a NULL, and a body has a beginning, which may be refused before any byte of it comes, a
- * middle, an end, and an owner if the connection ends before that.  Results below 0: -EINPROGRESS:
+/* Where the bodies of PUT and POST go.  It is a struct of its own because most hosts keep no body
+ * and have only a NULL.  A body has a beginning, which may be refused before any byte comes, a
+ * middle, an end, and an owner if the connection ends too early.  Results below 0: -EINPROGRESS:
  * not now, conn_resume() asks again; -400 and less: the status of a refusal; others as of find().
- * Nothing is asked again that was answered otherwise. */
+ * A call with any other result is not repeated. */
 struct http_store {
     /* The head has come.  0 and *into: its body is wanted. */
     int (*begin)(void *ctx, const struct http_ask *ask, void **into);
     /* The next bytes: how many were taken, at least one. */
     long (*put)(void *ctx, const struct conn *conn, void *into, struct slice bytes);
-    /* All have come.  0: they are kept. */
+    /* All bytes have come.  0: they are kept. */
     int (*done)(void *ctx, const struct conn *conn, void *into, struct http_stored *stored);
     /* The last call about *into, whether done or not. */
     void (*drop)(void *ctx, const struct conn *conn, void *into);
@@ -232,14 +232,14 @@ struct http_host {
      * connection waits, and conn_resume() calls find() again with the same ask. */
     int (*find)(void *ctx, const struct http_ask *ask, struct source **source);
 
-    /* Whether a request is answered for which find() is not called: OPTIONS, a method that is not
-     * served, a path that is none, a body that is too large.  head NULL: it could not be read.  If
-     * not, its answer is 429.  NULL: all are. */
+    /* Whether to answer a request for which find() is not called: OPTIONS, a method that is not
+     * served, a path that is none, a body that is too large.  head is NULL if it could not be
+     * read.  False: the answer is 429.  NULL: all are answered. */
     bool (*admit)(void *ctx, const struct conn *conn, const struct http_head *head);
 
     /* Finds the site's own page for an error status (404.html), or -ENOENT.  -EINPROGRESS as above;
      * but if the peer has finished sending, it must not be returned.  The owner of the connection
-     * sees to that, since page() is not told. */
+     * ensures that, since page() does not know. */
     int (*page)(void *ctx, unsigned status, struct source **source);
 
     /* An answer has been decided.  The returned note (may be NULL) is passed to conn.answered()

@@ -4,13 +4,13 @@
  *   head -> begin() -> [100 Continue] -> body: put(), put() ... -> done() -> 201 or 303
  *              `-> refused: at once, or behind the body that is read and thrown away
  *
- * The host is asked with the head, so that what cannot be kept is refused before its body comes.
- * It takes bytes as they arrive, and nothing here keeps them.  If it has to wait for a disk it
+ * The host is asked with the head, so that a body that cannot be kept is refused before it comes.
+ * The host takes bytes as they arrive, and nothing here keeps them.  While it waits for a disk it
  * takes no more; the bytes stay in the input queue and in the socket, and the sender waits.
  *
- * What the host has taken must not be shown to it again, so the state is saved after each run.  The
- * last bytes are reported as used only when the answer is there (state->ahead), because the machine
- * shows a protocol nothing where nothing is left.
+ * Bytes that the host has taken must not be shown to it again, so the state is saved after each
+ * run.  The last bytes are reported as used only when the answer is there (state->ahead), because
+ * the machine shows a protocol nothing where nothing is left.
  */
 #include "http_inside.h"
 

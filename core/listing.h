@@ -47,7 +47,7 @@ struct listing {
     /* The caller's, set before the first listing_next(), the rest zero. */
     struct listing_view view;
     struct slice path; /* decoded, begins and ends with '/'; lives as long as the listing */
-    bool archive;      /* the folder can be had as ?archive=zip and ?archive=tar.gz */
+    bool archive;      /* ?archive=zip and ?archive=tar.gz send the folder as one file */
     bool upload;       /* the folder takes a form with files by POST */
     /* Shown below the entries; empty: nothing is.  It lives as long as the listing. */
     struct slice readme;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* listing_view.c - what a visitor wants to see of a folder: read from a query, written as one. */
+/* listing_view.c - a visitor's view of a folder: read from a query, and written as one. */
 #include "byte.h"
 #include "listing_out.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* outq.c - what a connection has to send: heads written in place, ranges of sources, ends of
- * answers.
+/* outq.c - a connection's output: heads written in place, ranges of sources, ends of answers.
  *
  * A queue of segments over one buffer, filled from the start and emptied as a whole.  Each segment
  * leaves it once, sent or not; its source is then released, and the end of its answer reported.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* path.c - a URL's path to the path of a file, and back.
+/* path.c - from a URL's path to the path of a file, and back.
  *
- * Decoded once, a byte at a time, into the components it is made of; a component is looked at when
- * it is whole and decoded, so "%2e%2E" is "..", and never again, so "%252e" is the name "%2e".  No
- * path climbs above the root.  This is the first of two checks; the kernel makes the second
+ * A path is decoded once, a byte at a time, into its components.  A component is checked when it is
+ * whole and decoded, so "%2e%2E" is "..", and never again, so "%252e" is the name "%2e".  No path
+ * climbs above the root.  This is the first of two checks; the kernel makes the second
  * (RESOLVE_BENEATH).
  */
 #include "byte.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* source.h - what answers a request: bytes in memory, a file, or a function that makes them.
  *
- * The host's find() returns a source; whoever has it calls the host's release() once.
+ * The host's find() returns a source; the code that has it calls the host's release() once.
  */
 #ifndef CORE_SOURCE_H
 #define CORE_SOURCE_H

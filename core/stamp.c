@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* stamp.c - the time from which on every change of a file shows in its times.
+/* stamp.c - from which moment on every change of a file shows in its times.
  *
  * A change stamps a file's ctime with the kernel's coarse clock, which moves in ticks, cut to what
  * the file system can store.  So two changes can have one stamp, and an ETag made between them

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* target.c - what a request asks for: the four forms of a target, and the host it addresses (RFC
+/* target.c - the target of a request: its four forms, and the host it addresses (RFC
  * 9112 3.2).
  *
  *     origin     /path?query                every method except CONNECT

@@ -59,7 +59,7 @@ struct kcache_fill {
     const struct path *sent;  /* the one whose body is sent: the same, or a sibling's */
     bool siblings;            /* a sibling that appears later may be the better answer */
     bool gzip;                /* compress the body, if that saves */
-    bool lasting;             /* false: for this answer alone; of use only if it is made */
+    bool lasting;             /* false: it serves this answer only; for a made body */
     u64 seen;                 /* kstamp_sum() before it was made, or its name walked again */
     unsigned long since;      /* if it is made: jiffies then */
 };

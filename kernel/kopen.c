@@ -24,8 +24,8 @@
 #include "kinside.h"
 
 /* The work item of a blocking connection holds a worker for as long as it lives, and a queue has
- * only max_active at once, WQ_MAX_ACTIVE at most: more connections would wait behind those, and
- * behind silent ones for long.  A thread's stack is memory that cannot be swapped. */
+ * only max_active at once, WQ_MAX_ACTIVE at most: more connections would wait until one of those
+ * ends, which silent clients delay.  A thread's stack is memory that cannot be swapped. */
 enum { CMWQ_CONN_MAX = WQ_MAX_ACTIVE, KTHREAD_CONN_MAX = 4096 };
 
 /* How often a server that stops checks whether its connections still end. */

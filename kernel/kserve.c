@@ -96,8 +96,9 @@ static int contexts_open(struct kcontext **contexts, struct kserve *s, bool may_
     return 0;
 }
 
-/* No connection is left, so no list has one.  But a context's work may still be queued, or about to
- * be.  It is queued in four places, and none of them can do so after drain_workqueue():
+/* No connection is left, so the lists are empty.  But a context's work may still be queued, or be
+ * about to be queued.  It is queued in four places, and none of them can do so after
+ * drain_workqueue():
  *
  *   context_work() itself, after a full turn, even if the list is empty by then.  flush_workqueue()
  *     would not wait for that, because it comes after the flush.  drain_workqueue() flushes until

@@ -272,7 +272,7 @@ def full(options, folder):
 
 
 def engines(rung):
-    """Those with sockets that this machine can run."""
+    """The engines with sockets that this machine can run."""
     out = subprocess.run([rung, "engines", "--json"], stdout=subprocess.PIPE, check=True).stdout
     return [row["name"] for row in json.loads(out) if row["model"] != "none" and row["available"]]
 

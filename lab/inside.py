@@ -194,7 +194,7 @@ def neighbours(scenario):
 
 
 def receives(server):
-    """Of a module, which counts them."""
+    """How many receives a module has counted; None for a server in user space."""
     return server.stats()["receives"] if isinstance(server, modules.Module) else None
 
 
@@ -204,8 +204,8 @@ def of_each(had, now, data):
 
 
 def instructions(data, processors):
-    """Those of one message, of client, kernel and server together: one processor's clock counts them.  Clients that ask without
-    a pause leave it no time to be idle in; if it is idle nevertheless, that time is counted as well."""
+    """The instructions of one message, of client, kernel and server together: one processor's clock counts them.  Clients that
+    ask without a pause leave the processor no idle time; if it is idle nevertheless, that time is counted as well."""
     return {"instructions": data["elapsed_s"] * 1e9 / data["requests"]["answered"]} if processors == 1 else {}
 
 

@@ -46,7 +46,7 @@ def threads(name):
 
 
 def lines(on):
-    """Whether the module logs a line for each receive: dynamic debug.  Of modules without that line, nothing is asked."""
+    """Turns the module's line for each receive on or off (dynamic debug).  A module without that line ignores it."""
     with open("/sys/kernel/debug/dynamic_debug/control", "w", encoding="ascii") as file:
         file.write(f"module {CORE} {'+' if on else '-'}p")
 

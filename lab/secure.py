@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """secure.py - https between the lab's client and every server: one certificate, and one cipher that all must choose.
 
-A scenario with `tls = true` is asked over TLS.  The certificate is made anew for each run, and nobody else trusts it.
+A scenario with `tls = true` is asked over TLS.  Each run makes its own certificate, which no other program trusts.
 """
 import http.client
 import os

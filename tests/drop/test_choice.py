@@ -207,7 +207,7 @@ def test_several_that_listen_at_one_port():
         run = drop("--yes", "-s", "listen", "--json")
         assert run.json["dropped"] >= 1 and run.json["gone"] == 0 and run.json["refused"] == left - run.json["dropped"]
         left -= run.json["dropped"]
-        assert len(sockets("listen")) == left and ("once more" in run.err) == bool(left)
+        assert len(sockets("listen")) == left and ("try again" in run.err) == bool(left)
         if not left:
             break
     assert left == 0

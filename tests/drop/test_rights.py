@@ -190,7 +190,7 @@ def test_a_kernel_that_drops_nothing(lacking, through):
             assert run.status == DONE and run.json["through"] == "module" and run.json["dropped"] == 3 and not sockets("time-wait")
         else:
             assert run.status == MISSING and run.json["refused"] == 3 and sockets() == before
-            assert "this kernel drops no sockets, for it was built without CONFIG_INET_DIAG_DESTROY" in run.err
+            assert "this kernel drops no sockets, because it was built without CONFIG_INET_DIAG_DESTROY" in run.err
             assert ("the module rung_drop is not loaded" in run.err) == (through == "auto")
 
 

@@ -179,7 +179,7 @@ def test_log_to_a_pipe_nobody_reads(begin, site, tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
     out = run("serve", "-p", "0", "--log", "json", "--log-file", path, site)
-    assert out.returncode == EXIT_FAILED and "nobody reads it" in out.stderr
+    assert out.returncode == EXIT_FAILED and "no process reads it" in out.stderr
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         server = begin("-p", "0", "--log", "json", "--log-file", path, site)

@@ -37,15 +37,15 @@ static int judge(const struct outcome *o, unsigned through)
     }
     if (o->error == -EOPNOTSUPP && !o->dropped) {
         say_error("%s%s%s: see docs/drop.md",
-                  through == THROUGH_MODULE ? "" : "this kernel drops no sockets, for it was built "
-                  "without CONFIG_INET_DIAG_DESTROY",
+                  through == THROUGH_MODULE ? "" : "this kernel drops no sockets, because it was "
+                  "built without CONFIG_INET_DIAG_DESTROY",
                   through == THROUGH_AUTO ? ", and " : "",
                   through == THROUGH_DIAG ? "" : "the module rung_drop is not loaded");
         return EXIT_MISSING;
     }
     if (o->error == -ENOENT)
-        say_error("%zu listen beside others at the same port, and the kernel found those: once "
-                  "more", o->refused);
+        say_error("%zu were not dropped: the kernel found other listeners of the same port; try "
+                  "again", o->refused);
     else
         say_error("%zu could not be dropped: %s", o->refused, say_why(o->error));
     return EXIT_REFUSED;

@@ -25,7 +25,7 @@ static int add(struct pairs *pairs, const struct pair *pair)
 
 static int out_of_memory(void)
 {
-    say_error("out of memory for so many pairs");
+    say_error("out of memory: too many pairs");
     return EXIT_FAILED;
 }
 

@@ -73,7 +73,7 @@ int answer_end(struct answer *a, const struct question *q);
 void answer_fault(struct answer *a, enum fault what); /* the first one counts */
 /* The expected body.  ptr NULL: a digest stands for its bytes, and only its length is compared. */
 void answer_expect_body(struct answer *a, const struct http_head *head, struct slice body);
-/* The same, but ptr NULL: nothing is known of the body. */
+/* Like answer_expect_body(), but with ptr NULL nothing is known of the body. */
 void answer_expect(struct answer *a, const struct http_head *head, struct slice body);
 /* Only its length is known. */
 void answer_expect_bytes(struct answer *a, const struct http_head *head, uint64_t bytes);

@@ -38,7 +38,7 @@ static void renew(struct worker *w, struct client *c)
         connect_begin(w, c);
 }
 
-/* Of the requests in flight, the one of that number. */
+/* The request in flight that has that number. */
 static const struct shot *nth(const struct worker *w, const struct client *c, uint32_t number)
 {
     return w->plan->h2 ? h2_shot(c->wire->h2, number) : shot_at(w, c, c->oldest + number);
@@ -306,7 +306,7 @@ static bool take_by_wire(struct worker *w, struct client *c, struct slice bytes)
             return false;
         }
     } while (bytes.len);
-    /* What the libraries have to say; a stream that is reset closes then. */
+    /* Send what the libraries have written; a stream that is reset closes then. */
     if (bytes_left(&c->wire->out) || (w->plan->h2 && h2_has_frames(c->wire->h2)))
         client_send(w, c);
     return c->state == CLIENT_UP;

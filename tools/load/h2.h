@@ -33,7 +33,7 @@ bool h2_is_greeted(const struct h2 *h); /* the server's SETTINGS have come */
 bool h2_leaves(const struct h2 *h);     /* the server has sent GOAWAY, and was the first to go */
 void h2_say_goaway(struct h2 *h);
 
-/* Of the requests under way, the one of that number. */
+/* The request under way that has that number. */
 struct shot *h2_shot(struct h2 *h, uint32_t number);
 /* Resets the streams of requests that were sent at that time or before; they count as not answered
  * in time.  Returns when the oldest of the others was sent; UINT64_MAX: there is none. */

@@ -152,8 +152,8 @@ static bool name_peer(SSL *ssl, const char *host)
     return SSL_set_tlsext_host_name(ssl, host) == 1 && SSL_set1_host(ssl, host) == 1;
 }
 
-/* Shows the newest ticket.  A copy of it, because the library uses one of TLS 1.3 once, and not
- * every server sends another one when it was used. */
+/* Resumes with the newest ticket.  It uses a copy, because the library uses a ticket of TLS 1.3
+ * only once, and some servers send no other one after that. */
 static void resume(SSL *ssl, SSL_SESSION *newest)
 {
     SSL_SESSION *copy = newest ? SSL_SESSION_dup(newest) : NULL;

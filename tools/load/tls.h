@@ -23,7 +23,7 @@ enum { TLS_PLAIN_BYTES = 16384 }; /* of a record */
 
 enum tls_alpn { ALPN_NONE, ALPN_HTTP1, ALPN_H2 };
 
-/* What a handshake has agreed on.  The texts are the library's and stay. */
+/* The result of a handshake.  The texts are the library's and stay. */
 struct tls_facts {
     const char *version, *cipher;
     bool resumed;

@@ -175,7 +175,7 @@ static void judge(const struct scene *s, struct trial_result *r)
         because(r, "beside: %llu of %llu wrong: %s", ull(r->beside.wrong), ull(r->beside.done),
                 r->beside.why);
     if (!r->beside.done)
-        because(r, "beside: nobody could ask");
+        because(r, "beside: no client could ask");
     if (r->beside.worst_ns > s->worst_ns)
         because(r, "beside: an answer took %s, %s are allowed",
                 trial_time(took, r->beside.worst_ns), trial_time(allowed, s->worst_ns));

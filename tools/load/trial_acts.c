@@ -210,7 +210,7 @@ static bool answered_and_ended(struct actor *a, const char *doing)
         if (err == -ENODATA || err == -ECONNRESET)
             actor_answered(a);
         else
-            actor_wrong(a, err == -ETIMEDOUT ? "answered, and not closed" : doing,
+            actor_wrong(a, err == -ETIMEDOUT ? "answered, but not closed" : doing,
                         err == -ETIMEDOUT ? 0 : err);
     }
     talk_close(&a->talk);

@@ -22,7 +22,7 @@ void trial_head(const struct scene *s, FILE *out)
     const struct load_options *o = s->plan->opt;
     char act[24], kept[24], worst[24];
 
-    fprintf(out, "trials of %s: %llu hostile clients for %s, seed %llu; ordinary ones are to be "
+    fprintf(out, "trials of %s: %llu hostile clients for %s, seed %llu; ordinary ones must be "
                  "answered within %s, silent ones closed within %s\n\n",
             s->plan->target[0].url, (unsigned long long)o->connections, trial_time(act, s->act_ns),
             (unsigned long long)o->seed, trial_time(worst, s->worst_ns),

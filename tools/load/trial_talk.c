@@ -179,7 +179,7 @@ static int check(struct talk *t, struct slice bytes)
         struct question q = {.plan = s->plan, .target = &s->target[what]};
 
         if (t->answers == t->asked)
-            return wrong(t, "bytes that nobody has asked for");
+            return wrong(t, "bytes that no request has asked for");
         r = answer_feed(&t->answer, &q, &bytes);
         if (r == ANSWER_BROKEN)
             return wrong(t, fault_words[t->answer.fault]);

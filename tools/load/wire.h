@@ -43,7 +43,7 @@ int wire_send(struct worker *w, struct client *c);
 
 /* Notes why a greeting failed, the first reason of a thread. */
 enum fault wire_note(struct worker *w, enum fault what, const char *why);
-/* The same when the server has ended the connection, and when it took too long. */
+/* Like wire_note(), when the server has ended the connection, and when it took too long. */
 enum fault wire_note_end(struct worker *w, const struct client *c, const char *how);
 enum fault wire_note_late(struct worker *w, const struct client *c);
 

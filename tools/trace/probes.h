@@ -18,7 +18,8 @@ static inline __u64 cookie_read(const struct sock *sk)
 }
 
 /* The cookie of the socket behind a descriptor of this process, if it is one of ours; otherwise 0.
- * What the task points to by its types is read directly, which costs less than a helper's call. */
+ * Structures that the task points to are read directly, by their types, which costs less than a
+ * helper's call. */
 static inline __u64 cookie_behind(long fd)
 {
     struct fdtable *table = bpf_get_current_task_btf()->files->fdt;

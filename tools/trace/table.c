@@ -31,7 +31,7 @@ static const char *const man_notes[] = {
 
 static const struct option_command commands[] = {
     {.name = "requests", .table = trace_table,
-     .purpose = "where the time of each goes; this word may be left out"},
+     .purpose = "how each request spends its time; this word may be left out"},
     {.name = "compare", .table = compare_table, .purpose = "two servers, stage by stage"},
     {.name = "sniff", .table = sniff_table,
      .purpose = "requests and responses that pass an interface"},

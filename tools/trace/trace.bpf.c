@@ -226,8 +226,8 @@ static inline void fill(struct event *e, const struct packet *p)
         publish(e_);                                                                          \
     } while (0)
 
-/* The most bytes of the payload that are kept.  Of a small packet that leaves all are kept, and
- * what is known of its socket is not touched: it may be in another processor's cache. */
+/* The most bytes of the payload that are kept.  All bytes of a small packet that leaves are kept,
+ * and the state of its socket is not read: it may be in another processor's cache. */
 static inline __u32 most_kept(struct __sk_buff *skb, const struct packet *p, __u8 kind)
 {
     struct bpf_sock *sk = skb->sk;

@@ -2,7 +2,7 @@
 /* waterfall.c - a request as a picture: a row for each stage, a bar where its time lies.
  *
  * The picture is as wide as the time from the first byte of the request to the last byte of the
- * answer.  What comes after that is up to the client: its bar runs past the edge, marked by a >.
+ * answer.  The time after that is the client's: its bar runs past the edge, marked by a >.
  */
 #include "draw.h"
 #include "trace.h"
