@@ -3,9 +3,10 @@
  * be refused.
  *
  * Names mean what they say: /pN is N bytes in memory, /fN a file of N bytes, /tN a file that says N
- * bytes and has half of them, /mN a body made in N pieces, /wN like /pN but the first two asks are
- * told to wait, /d a directory; all else is -ENOENT.  Byte i of every body is fake_byte(i).  Behind
- * /mN/ follows a trailer, if the client takes a digest: the number of pieces.
+ * bytes and has half of them, /mN a body made in N pieces, /wN like /pN but the first two calls of
+ * find() return -EINPROGRESS, /d a directory; every other name is -ENOENT.  Byte i of every body is
+ * fake_byte(i).  A trailer follows the body of /mN/ if the client takes a digest: the number of
+ * pieces.
  */
 #ifndef TESTS_FAKE_H
 #define TESTS_FAKE_H
@@ -33,7 +34,7 @@ struct fake {
     unsigned fail_alloc, fail_find; /* the n-th is refused; 0: none */
     const struct conn *job;         /* one connection at a time waits here */
     bool job_done;
-    uint64_t body_bytes;            /* told to answered() */
+    uint64_t body_bytes;            /* as reported to answered() */
     unsigned char note[FAKE_NOTES_MAX];
 };
 
@@ -147,7 +148,7 @@ static inline long fake_number(struct slice name)
     return n > FAKE_BYTES_MAX ? -1 : n;
 }
 
-/* Of the trailer nothing can be read before the end. */
+/* The trailer has its value only at the end of the body. */
 static inline void fake_trailer(struct source *source)
 {
     struct fake_source *s = (struct fake_source *)source;

@@ -61,7 +61,8 @@ static inline void *hosted_answer(void *ctx, const struct conn *conn,
     return fake_answer(hosted_of(ctx)->fake, conn, receipt);
 }
 
-/* Of a `struct hosted` that is zero.  What the protocol reads of the server is set before. */
+/* Opens a `struct hosted` that is zero, except for the fields of the server that the protocol
+ * reads: these are set before. */
 static inline void hosted_open(struct hosted *h, const struct conn_proto *proto)
 {
     h->fake = fake_open();

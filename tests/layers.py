@@ -147,7 +147,7 @@ def under_valgrind(job):
 # --- Wire -------------------------------------------------------------------------------------------------
 
 def engine_names():
-    """Those that have sockets."""
+    """The engines that have sockets."""
     return [engine.name for engine in engines.rows() if engine.serves]
 
 
@@ -190,7 +190,7 @@ def pytest_run(layer, env, timeout_s, many, *args, paths):
 
 
 def pytest_twice(layer, env, timeout_s, many, *args, paths):
-    """Runs pytest, and again alone, one test at a time, for the few that failed beside others."""
+    """Runs pytest, and again alone, one test at a time, for the few that failed while others ran."""
     def once(many, *more):
         return pytest_run(layer, env, timeout_s, many, *more, *args, paths=paths)
     note_pytest(layer, once(many), lambda: once(1, "--last-failed")[0], crowded=many > 1)

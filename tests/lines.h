@@ -4,7 +4,7 @@
  * A message is a line; lines_model() computes the whole output from the whole input, without a
  * machine.
  *
- *   eTEXT        the line comes back
+ *   eTEXT        the line is sent back
  *   pN fN tN wN  "+", the line, then that source of fake.h; "-" if there is none
  *   rN           three ranges of a file, lent
  *   mN           a body made in N pieces, one each time more() is called

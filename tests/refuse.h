@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* refuse.h - allocations that are refused in turn: the n-th, or the n-th and all after it.
  *
- * Only those count that are made between refuse_on() and refuse_off(): the server's, not those of
- * its client or of the test.  What they have got is listed until it is freed, so that a run can say
- * which blocks it has left, and where these were allocated.
+ * Only allocations between refuse_on() and refuse_off() count: the server's, not those of its
+ * client or of the test.  Their blocks are listed until they are freed, so that a run can say which
+ * blocks it has left, and where these were allocated.
  *
  * The program provides refuse_real: the functions behind those that it puts in their place.
  */
@@ -76,7 +76,7 @@ static inline void refuse_note(const void *p)
     refuse.left++;
 }
 
-/* Those that follow it move up.  False: it is not listed. */
+/* Takes a block off the list; the entries after it move up.  False: it is not listed. */
 static inline bool refuse_forget(const void *p)
 {
     struct refuse_block *b = refuse_look(p), *gap = b;

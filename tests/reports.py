@@ -29,7 +29,7 @@ def junit(path):
 
 
 def note_pytest(layer, outcome, once_more, crowded=False):
-    """Runs a few failed tests again, alone, if other tests ran beside them: load made them late, or they are broken.
+    """Runs a few failed tests again, alone, if other tests ran at the same time: load made them late, or they are broken.
     crowded: tests of this layer ran side by side."""
     results, status, output = outcome
     failed = [name for name, (word, _) in results.items() if word == "failed"]

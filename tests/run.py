@@ -3,7 +3,7 @@
 """run.py - every test there is, in layers, with totals: what `make check`, `quick`, `coverage` and so on call.
 
 One line per layer: LAYER: N passed, N failed, N skipped (T s, T s of processor).  Layers that leave room for others run
-side by side (layer.py).  Then come the tests that failed beside others and passed alone, the skipped tests
+side by side (layer.py).  Then come the tests that failed while others ran and passed alone, the skipped tests
 with reasons, the failed tests, a table of engines and their arrangements, and on the very last line the sum.  A layer's whole
 output is in build/log/LAYER.txt.  Nothing may hang: every program has a time limit, and a process that outlives its test
 is ended and reported.  The status is 0 when at least one test passed and none failed.

@@ -48,8 +48,8 @@ static inline const char *serving_left_out(const struct engine *e)
     return e->probe ? e->probe(1) : NULL;
 }
 
-/* What is tested as an engine: all of them, epoll once for each other way to be told, and a pool
- * whose threads have rings of their own. */
+/* The engines under test: all of them, epoll once more for each other trigger, and a pool whose
+ * threads have rings of their own. */
 static inline int serving_run_edge(struct worker *w)
 {
     w->tuning.trigger = TRIGGER_EDGE;
@@ -119,7 +119,8 @@ static inline void serving_nap(unsigned ms)
     nanosleep(&ts, NULL);
 }
 
-/* One worker, every deadline so long; connections_max and progress_bytes are the caller's. */
+/* One worker; every deadline is deadline_ms; connections_max and progress_bytes are the
+ * caller's. */
 static inline void serving_options(struct server *srv, const struct engine *e,
                                    const struct conn_proto *proto, uint32_t deadline_ms)
 {
@@ -134,8 +135,8 @@ static inline void serving_options(struct server *srv, const struct engine *e,
     srv->stop_fd = -1;
 }
 
-/* Counters, the descriptor to stop it by, a listener on a free port of 127.0.0.1.  What is open
- * when it fails stays so: stats, stop_fd and listeners tell. */
+/* Counters, the descriptor to stop it by, a listener on a free port of 127.0.0.1.  If it fails, the
+ * things that were opened stay open: stats, stop_fd and listeners show which. */
 static inline int serving_open(struct server *srv)
 {
     struct net_address a;

@@ -27,11 +27,11 @@ struct world {
     size_t recv_max, send_max; /* of one call; 0: whatever fits */
     unsigned again_percent;
     bool silent;         /* never ends its stream */
-    size_t stall_at;     /* takes no more than so much; SIZE_MAX: all */
+    size_t stall_at;     /* takes no more bytes than this; SIZE_MAX: all */
     uint32_t drip_ms;    /* a pause before each receive */
     unsigned calls, wrong_at;
     enum wrong wrong;
-    bool ended, broken;  /* the pump was told of the end; of an error */
+    bool ended, broken;  /* the pump has seen the end; an error */
     unsigned shuts, recvs, sends;
     char scratch[RECV_BYTES_MAX];
 };

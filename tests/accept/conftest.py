@@ -112,7 +112,7 @@ class Server:
 
     @property
     def pid(self):
-        """Of rung itself, also if strace started it."""
+        """The process id of rung itself, also if strace started it."""
         with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as file:
             children = file.read().split()
         with open(f"/proc/{self.process.pid}/comm", encoding="ascii") as file:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The commands beside the server: help, manual, completion in real shells, doctor, and the load generator against others."""
+"""The commands other than the server: help, manual, completion in real shells, doctor, and the load generator against
+others."""
 import json
 import os
 import re
@@ -88,7 +89,7 @@ def test_socket_activation(site):
 
 @needs("zbarimg", "script")
 def test_the_code_for_a_phone(site, tmp_path):
-    """What a camera reads from the terminal is the address that is printed."""
+    """A camera reads the printed address from the terminal."""
     typed = subprocess.Popen(["script", "-qfec", f"timeout -s INT 3 {BIN} -p 0 --public {site}", tmp_path / "typed"], stdin=subprocess.DEVNULL,
                              stdout=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm"})
     typed.wait(60)

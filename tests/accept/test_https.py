@@ -89,7 +89,7 @@ def test_plain_requests_are_redirected(serve):
 @needs("systemd-socket-activate")
 # shows U88
 def test_a_port_that_redirects(site):
-    """The recipe of docs/tls.md: two listeners are passed, and whoever asks the first without TLS is sent to the second."""
+    """The recipe of docs/tls.md: two listeners are passed, and a client of the first without TLS is sent to the second."""
     plain, secure = free_port(), free_port()
     with subprocess.Popen(["systemd-socket-activate", "-l", f"127.0.0.1:{plain}", "-l", f"127.0.0.1:{secure}", BIN, "--tls", "self", str(site)],
                           stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:

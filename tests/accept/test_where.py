@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where it listens, for whom, and what it may do: asked by curl, and looked at by ss, ps and the kernel."""
+"""Where rung listens, for which clients, and what it may do: asked by curl, and looked at by ss, ps and the kernel."""
 import os
 import re
 import signal

@@ -40,7 +40,7 @@ def await_stop(process):
 
 
 def output_after(process, pid):
-    """What the stopped program says when it goes on.  SIGCONT is repeated: strace may not have passed SIGSTOP on to it yet,
+    """The output of the stopped program when it goes on.  SIGCONT is repeated: strace may not have passed SIGSTOP on to it yet,
     and then the first SIGCONT does nothing."""
     end = time.monotonic() + PATIENCE
     while True:

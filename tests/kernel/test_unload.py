@@ -17,7 +17,7 @@ from lib.trees import write
 HELLO = b"Hello, world\n"
 CYCLES = int(os.environ.get("RUNG_CYCLES") or 50)
 TURNS = 5
-QUIET_S = 2  # so long after the end of the server nothing is on the way any more
+QUIET_S = 2  # this long after the end of the server no packet is on the way any more
 LATE_MOST = 0.05  # of all clients; 3 of 492 were seen
 MANY = min(1000, module.row()["capacity"] - 8)
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m")

@@ -92,7 +92,7 @@ def test_a_guest_for_each_number_of_processors(context, boots):
 
 
 def test_modules_without_lines(context, boots):
-    """They are compiled only if a target asks for them."""
+    """Modules without lines are compiled only if a target asks for them."""
     boots.say = lambda job, cells: "".join(line({"found": FOUND}) for _ in cells)
     kind_inside.measure_all(context, 0, [({**EVENT, "lines": "on"}, ONE)])
     kind_inside.measure_all(context, 0, [(EVENT, ONE), ({**EVENT, "lines": "none"}, ONE)])

@@ -145,7 +145,7 @@ def test_each_stream_has_its_own_latency():
 
 # shows U63
 def test_a_stream_that_is_not_answered_in_time():
-    """It alone fails, and the server is told by RST_STREAM; the connection goes on."""
+    """The stream alone fails, and the server gets RST_STREAM; the connection goes on."""
     with H2Liar(lambda ask: None if ask.number == 5 else ask.answer()) as liar:
         run = h2("-n", 50, "-c", 1, "--streams", 4, "-T", "300ms", liar.url)
         assert run.errors() == {"timed_out": 1} and run.json["requests"]["answered"] == 49
@@ -233,7 +233,7 @@ LIES = {
 @pytest.mark.parametrize("name", LIES)
 # shows U63
 def test_one_bad_answer_is_one_error(name, truth):
-    """The request in question alone fails; its connection, and those beside it, go on."""
+    """The request in question alone fails; its connection and the other streams go on."""
     lie, error = LIES[name]
     with H2Liar(lambda ask: lie(ask) and None if ask.number == 17 else ask.answer()) as liar:
         run = h2("-n", 60, "-c", 1, "--streams", 3, "--check", truth, liar.url)
@@ -260,7 +260,7 @@ def cut(ask):
 # shows U63
 @pytest.mark.parametrize("lie, errors", [(breaks, {"bad_framing"}), (cut, {"closed_early", "reset"})])
 def test_a_broken_connection_loses_its_streams(lie, errors):
-    """Those in flight, and no more; the next connection does the rest."""
+    """The streams in flight are lost, and no others; the next connection does the rest."""
     with H2Liar(lambda ask: lie(ask) if ask.number == 17 else ask.answer()) as liar:
         run = h2("-n", 60, "-c", 1, "--streams", 3, liar.url)
     assert run.errors() and set(run.errors()) <= errors and 1 <= run.json["errors"]["total"] <= 3, run.out
@@ -383,7 +383,7 @@ def running(words, port):
 
 
 def test_nginx(mine, site, tmp_path):
-    """It ends a connection after keepalive_requests, by GOAWAY."""
+    """nginx ends a connection after keepalive_requests, by GOAWAY."""
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin")
     if not nginx or "http_v2_module" not in subprocess.run([nginx, "-V"], capture_output=True, text=True, check=True, timeout=30).stderr:
         pytest.skip("there is no nginx with HTTP/2")

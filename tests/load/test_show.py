@@ -71,7 +71,7 @@ def test_a_terminal_obeys_no_server():
 @pytest.mark.parametrize("answer, words", [
     (b"HTTP/1.1 200 OK\r\nX: 1\r\n\x1b[2J bad\r\n\r\n", "bad_framing"), (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "bad_status")])
 def test_what_was_wrong(answer, words):
-    """Of a head that cannot be read the bytes are shown, too."""
+    """The bytes are also shown if a head cannot be read."""
     with Liar(always(answer, False)) as liar:
         run = measured("-n", 1, "-c", 1, "--show", 1, liar.url)
     assert run.status == FAULTS and "\x1b" not in run.err

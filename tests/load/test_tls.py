@@ -44,7 +44,7 @@ def fine(run, requests):
 
 
 def at_the_end(connections, run):
-    """Whether so many connections may have been on their way when the others had the last answers."""
+    """Whether that many connections may have been on their way when the others had the last answers."""
     return 0 <= connections <= run.json["connections"] - 1
 
 
@@ -326,7 +326,7 @@ def s_server(mine, port, *args):
     (["-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256"], "TLSv1.3", "TLS_AES_128_GCM_SHA256")], ids=["1.2", "1.3"])
 # shows U63
 def test_openssl_s_server(args, version, cipher, mine):
-    """It answers as HTTP/1.0 and closes; its page says what was agreed on, and so do we."""
+    """openssl s_server answers as HTTP/1.0 and closes; its page and our report name the same version and cipher."""
     port = free_port()
     with s_server(mine, port, *args):
         run = measured("-n", 20, "-c", 1, "--cacert", mine.cert, f"https://127.0.0.1:{port}/")

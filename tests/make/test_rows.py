@@ -61,7 +61,7 @@ def test_nothing_shows_it(rows):
     status, said, page = rows({"tests/rows.toml": ROW + 'missing = "All of it."\n'})
     assert status == 0 and "| **Missing:** All of it. |" in page and "**0 of 1 rows are shown; of 1 something is missing; of 0 a part cannot" in page
     status, said, page = rows({"tests/rows.toml": ROW + 'cannot = "It needs four processors."\n'})
-    assert status == 0 and "| **Cannot be had here:** It needs four processors. |" in page
+    assert status == 0 and "| **Cannot be shown here:** It needs four processors. |" in page
     assert "**0 of 1 rows are shown; of 0 something is missing; of 1 a part cannot" in page
 
 

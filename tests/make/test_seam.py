@@ -13,7 +13,7 @@ KNOWN = sorted(seam.REAL)
 
 
 def said(*calls, row=LOOP):
-    """What is said of an engine that makes these calls, beside one that makes all those that need not fail."""
+    """The complaints about an engine that makes these calls, while another one makes all calls that need not fail."""
     files = {"engines/a": ({"engine_a"}, {"loop_open", "memcpy", *calls}), "engines/b": (set(), set(KNOWN)),
              "server/loop": ({"loop_open"}, {"ppoll"})}
     return list(seam.complaints(files, [row]))

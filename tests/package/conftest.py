@@ -50,7 +50,7 @@ def debs(built):
 
 
 def repacked(path, folder, old, new):
-    """The same package as another version: everything that names the version is renamed, as a release would."""
+    """Packs the same package as another version: everything that names the version is renamed, as a release would do."""
     tree = f"{folder}/{os.path.basename(path)}.tree"
     subprocess.run(["dpkg-deb", "-R", path, tree], check=True)
     for source in glob.glob(f"{tree}/usr/src/rung-{old}"):

@@ -205,7 +205,7 @@ def test_it_lists_no_folder(machine):
 
 # shows U88, U89
 def test_https_with_a_key_that_only_root_can_read(machine):
-    """As docs/service.md says; who asks by http is redirected.  A restart takes a renewed certificate."""
+    """As docs/service.md says; a client that asks by http is redirected.  A restart takes a renewed certificate."""
     assert done(machine, "key").startswith("-rw------- 1 root")
     assert done(machine, "https") == "Hello, world\n1 200"
     done(machine, "renewed")

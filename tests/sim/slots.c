@@ -62,8 +62,8 @@ static void leave(int client)
 }
 
 /* Each worker has one thread and so one slot; half a request keeps that slot.  On a busy machine a
- * free worker may need so long to accept that the full one would make room for the second client.
- * Its wake-up would not be lost, so no worker makes room here; a lost one would last for ever. */
+ * free worker may be slow to accept, and the full one would make room for the second client.  The
+ * wake-up would not be lost, so no worker makes room here; a lost one would last for ever. */
 /* shows D08, D32 */
 static void test_no_wake_up_is_lost(void **state)
 {

@@ -46,7 +46,7 @@ def test_a_byte_at_a_time():
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_server_reads_bytes(engine):
-    """The same with our engines, which look at a head again with each of its bytes: two requests on a connection."""
+    """Our engines look at a head again with each of its bytes: two requests on a connection, a byte at a time."""
     with rung(engine) as port, tracing("--json", port) as runs:
         with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

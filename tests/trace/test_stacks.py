@@ -109,7 +109,7 @@ def test_children_that_live_for_one_connection(tmp_path):
 
 @pytest.mark.parametrize("frame, whole", [(24 << 10, True), (40 << 10, False)])
 def test_deep_stacks(frame, whole, tmp_path):
-    """Of each stack 32 KiB are copied; what lies above has no names."""
+    """32 KiB of each stack are copied; frames above that have no names."""
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed")
     (tmp_path / "deep.c").write_text(

@@ -11,7 +11,7 @@ struct digest {
     enum http_digest kind;
 };
 
-/* What the library was asked for, and at which call it fails; 0: never. */
+/* Counts of the calls of the library, and the number of the call that fails; 0: none. */
 static struct {
     unsigned opened, closed, adds, ends, fail_open, fail_add, fail_end;
     bool absent;
@@ -152,7 +152,7 @@ static void all_bytes(void **state)
     }
 }
 
-/* Not for a client that takes none, not for HEAD, and not where there are none. */
+/* There is no digest for a client that takes none, for HEAD, or where none can be made. */
 static void nothing_unasked(void **state)
 {
     const struct tree *t = *state;

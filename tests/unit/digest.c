@@ -41,7 +41,7 @@ static void test_known(void **state)
     }
 }
 
-/* Given up, and of no bytes. */
+/* A digest that is given up, and one of no bytes. */
 static void test_ends(void **state)
 {
     (void)state;

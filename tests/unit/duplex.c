@@ -2,9 +2,9 @@
 /* duplex.c - a protocol whose messages are interleaved: it hears between two sends, is woken in any
  * want, has a deadline of its own, and last words.
  *
- * In this test's protocol a digit asks for so many thousand bytes, which leave in pieces of 1000;
- * 'w' asks for one that comes when the connection is kicked, 'q' for the end after what is owed.
- * Of what follows '|' in one piece nothing is used until everything owed is sent.
+ * In this test's protocol the digit N asks for N thousand bytes, which leave in pieces of 1000; 'w'
+ * asks for a thousand that come when the connection is kicked, 'q' for the end after everything
+ * that is owed.  Bytes that follow '|' in one piece are used only when everything owed is sent.
  */
 #include "../world.h"
 #include "../../core/room.h"
@@ -332,7 +332,7 @@ static void a_kick_while_receiving(void **state)
     (void)state;
     feed("w");
     assert_int_equal(w.c.want, CONN_RECV);
-    conn_kick(&w.c, w.now); /* nothing has come of it */
+    conn_kick(&w.c, w.now); /* nothing is ready yet */
     assert_int_equal(w.c.want, CONN_RECV);
     talk.owed = talk.later;
     talk.later = 0;

@@ -223,7 +223,7 @@ static int begin_body(void *ctx, const struct http_ask *ask, void **into)
     return 0;
 }
 
-/* Its disk is busy for ever. */
+/* A host whose disk is busy for ever. */
 static long put_body(void *ctx, const struct conn *c, void *into, struct slice bytes)
 {
     struct fake *fake = hosted_of(ctx)->fake;

@@ -39,7 +39,7 @@ void __wrap_conn_kick(struct conn *c, uint64_t now_ms);
 bool __real_conn_leave(struct conn *c, uint64_t now_ms);
 bool __wrap_conn_leave(struct conn *c, uint64_t now_ms);
 
-/* They call each other. */
+/* The functions below may call each other: each restores the state that it found. */
 static bool enter(void)
 {
     bool on = refuse.on;

@@ -2,9 +2,9 @@
 /* library_memory.c - every allocation of the libraries that make bodies is refused in turn: those
  * that compress, libarchive, libcmark.
  *
- * They allocate by malloc() and its like, of which this program has its own: calls from everywhere
- * come here first.  A library may end the process when it gets no memory, so each run has a process
- * of its own.
+ * The libraries allocate by malloc() and its like, which this program replaces: all calls come here
+ * first.  A library may end the process when it gets no memory, so each run has a process of its
+ * own.
  */
 #include <setjmp.h>
 #include <stdarg.h>

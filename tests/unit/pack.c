@@ -84,7 +84,7 @@ static void whole(void **state)
     }
 }
 
-/* Its error is the result, whenever it comes. */
+/* The error of the sink is the result, whenever it comes. */
 static void sink_that_fails(void **state)
 {
     (void)state;

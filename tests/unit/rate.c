@@ -81,7 +81,7 @@ static void test_burst_and_then_one_by_one(void **state)
     assert_int_equal(taken(&r, &full_ns, now_ns + DAY_NS, 100), 4);
 }
 
-/* A client that goes on asking is served at the rate, and not punished for what is refused. */
+/* A client that goes on asking is served at the rate; refused requests cost it nothing. */
 static void test_refusals_cost_nothing(void **state)
 {
     struct rate r = rate_of("100/s:1");

@@ -133,7 +133,8 @@ static void an_older_sibling_is_none(void **state)
     }
 }
 
-/* Set anew until the kernel's clock has advanced: it is later than the other's. */
+/* Sets the time again until the kernel's clock has advanced: the ctime is then later than the other
+ * file's. */
 static void change_after(const struct tree *t, const char *name, long ns, const char *other)
 {
     struct stat a, b;

@@ -122,7 +122,7 @@ static void half_a_request_cut_short(void **state)
     one_handshake(o);
     one_asks(o, "GET /p10 HT", 100);
     one_end(o);
-    assert_int_equal(o->len, 0); /* who ended it is not known */
+    assert_int_equal(o->len, 0); /* which side ended it is not known */
     assert_false(o->said_end || o->said_bad);
     assert_int_equal(o->h.c->want, CONN_CLOSE);
     one_close(o);

@@ -291,7 +291,7 @@ static inline bool client_has_all(const struct client *k)
     return k->ended && k->len == answers.end[ASKS];
 }
 
-/* What must hold whatever was refused. */
+/* Checks what must hold whatever was refused. */
 static inline void client_judge(const struct client *k)
 {
     bool whole = false;

@@ -119,7 +119,7 @@ static void the_same_wherever_it_is_cut(void **state)
         }
 }
 
-/* What was encrypted before is sent before, and counts for numbers of records. */
+/* Records that were encrypted before are sent before, and count for the numbers of records. */
 static void from_a_large_file_on(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void from_a_large_file_on(void **state)
     for (size_t i = 0; i < 131072; i++)
         assert_int_equal(o->plain[o->len - 131072 + i], fake_byte(i));
     o->len = 0;
-    one_asks(o, GET("/p10"), 100); /* it never goes back */
+    one_asks(o, GET("/p10"), 100); /* the kernel still makes the records */
     assert_int_equal(kernel.takes, 1);
     assert_memory_equal(o->plain + o->len - 10, fake_bytes(), 10);
     assert_true(conn_idle(o->h.c));

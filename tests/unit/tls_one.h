@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tls_one.h - one connection that speaks TLS, by the records of fake_tls.h; its client, and a clock
- * that the test sets.  What the client received is decoded as it comes.
+ * that the test sets.  Bytes that the client receives are decoded as they come.
  */
 #ifndef TESTS_UNIT_TLS_ONE_H
 #define TESTS_UNIT_TLS_ONE_H

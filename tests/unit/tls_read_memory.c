@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tls_read_memory.c - every allocation is refused in turn while certificates are read, at the start
- * and again.  What cannot be read is reported, and after a failed reload the certificates read
- * before are shown.
+ * and again.  A file that cannot be read is reported, and after a failed reload the certificates
+ * read before are shown.
  */
 #include "tls_refuse.h"
 
@@ -10,7 +10,7 @@ static const struct plan by_self = {.version = TLS1_3_VERSION, .host = "localhos
 
 enum { CONTEXT = 300 }; /* allocations until a context is made: OpenSSL hides that some failed */
 
-/* What is read, and who can connect then. */
+/* The files that are read, and the clients that can connect then. */
 struct reading {
     const struct tls_pairs *pairs;
     const struct plan *plan;

@@ -64,13 +64,13 @@ static inline void begin(unsigned n, bool after)
     *said = '\0';
 }
 
-/* What is refused from now on is nothing, but what was allocated before is still listed. */
+/* Refuses nothing from now on; blocks that were allocated before are still listed. */
 static inline void calm(void)
 {
     refuse.at = 0;
 }
 
-/* What a run has left is leaked if it leaves as much each time: OpenSSL keeps the results of some
+/* Blocks that a run leaves are leaks if each run leaves as many: OpenSSL keeps the results of some
  * look-ups, which one run may replace or add. */
 enum { LEAKS_MIN = 3, MORE = 20 };
 
@@ -183,7 +183,8 @@ enum { BLINDINGS = 32 };
 
 /* A connection works.  If BN_BLINDING_create_param() gets no memory while it renews the two numbers
  * that blind an RSA key, OpenSSL 3.0 uses a new one together with an old one, and signatures are
- * wrong until it renews them again, 32 signatures later.  Only that may fail, and only so long. */
+ * wrong until it renews them again, 32 signatures later.  Only that may fail, and only for that
+ * many signatures. */
 static inline void works_again(void *arg, bool was_refused)
 {
     const struct talk *t = arg;

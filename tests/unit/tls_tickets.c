@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tls_tickets.c - keys of session tickets: how long each is good for, and that processes share
- * them, whoever dies.
+/* tls_tickets.c - keys of session tickets: how long each is valid, and that processes share them,
+ * whichever of them dies.
  */
 #include <setjmp.h>
 #include <signal.h>

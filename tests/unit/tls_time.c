@@ -136,7 +136,7 @@ static void idling_begins_when_the_answer_is_sent(void **state)
     o->sip = conn_out(o->h.c).seg[0].len - 1;
     one_take(o);
     at(5000 + IDLE + SEND);
-    assert_int_equal(o->h.fake->n.complete, 0); /* nor has it ended for the log */
+    assert_int_equal(o->h.fake->n.complete, 0); /* it has not ended for the log either */
     one_take(o);
     assert_int_equal(o->h.fake->n.complete, 1);
     assert_int_equal(o->h.c->want, CONN_RECV);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* trailer.c - who takes a trailer and which digest, what is written, and what never is. */
+/* trailer.c - which clients take a trailer, and with which digest; what is written, and what never
+ * is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -40,7 +40,7 @@ static const struct row rows[] = {
     {"/d.pdf", "application/pdf"},
     {"/t.txt", TEXT},
     {"/README.md", "text/markdown; charset=utf-8"},
-    /* text that is read, and not downloaded */
+    /* text that browsers show, not download */
     {"/c.toml", TEXT},
     {"/c.yaml", TEXT},
     {"/c.yml", TEXT},

@@ -126,7 +126,7 @@ def tree():
 
 @pytest.fixture
 def wide_tree():
-    """The same in memory, for thousands of names."""
+    """A tree like the one above, but in memory, for thousands of names."""
     path = folder(trees.MEMORY)
     yield path
     shutil.rmtree(path)

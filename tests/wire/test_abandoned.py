@@ -30,7 +30,8 @@ def crowd(engine):
 
 
 def prompt(one):
-    """How long a request may wait for listings that nobody wants: the time of a few, on this machine as busy as it is."""
+    """How long a request may wait for listings that no client wants any more: the time of a few, on this machine as busy as it
+    is."""
     begin = time.monotonic()
     assert one.ask("/many/?format=text&sort=size&order=desc").status == 200
     return max(PROMPT, FEW * (time.monotonic() - begin))

@@ -34,7 +34,8 @@ if lib.workers_may_be_threads():
 @pytest.mark.parametrize("limit", [1, 3, 50])
 # shows U61
 def test_one_connection_too_many(start, standard, limit):
-    """It gets its answer and the end; another address is served all the while, and so is the next when one has left."""
+    """The connection gets its answer and the end.  Another address is served all the while, and so is the next client when one
+    has left."""
     server = start(standard, *connections(limit))
     wires = occupy(server, limit)
     assert not is_served(server) and is_served(server, source=OTHER) and not is_served(server)
@@ -60,7 +61,7 @@ def test_one_after_the_other(start, standard):
 @pytest.mark.capacity(ANSWERED + 8)
 # shows U61
 def test_answers_are_for_a_few(start, standard):
-    """Of the connections that are too many, a few may wait for their answer.  One more is closed at once."""
+    """A few of the connections that are too many may wait for their answer.  One more is closed at once."""
     server = start(standard, *connections(2))
     wires = occupy(server, 2)
     waiting = [server.wire() for _ in range(ANSWERED)]
@@ -208,7 +209,7 @@ def test_a_killed_child(start, standard):
 @pytest.mark.capacity(8)
 # shows U61
 def test_killed_workers(start, standard):
-    """What a process had when it died counts no more, and what another has still does."""
+    """The connections of a process that died count no more; those of another process still do."""
     server = start(standard, *connections(4), "--workers", 2, "--workers-as", "process")
     server.rest()
     wires = occupy(server, 4)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Requests of one address: --limit-requests, and whose connections and requests those behind a proxy are.
 
-Most rates are of one request an hour, so that no token comes back while a test runs, however slow the machine is.
+Most rates are of one request an hour, so that the bucket gets no token while a test runs, however slow the machine is.
 """
 import json
 import time
@@ -29,7 +29,7 @@ if lib.workers_may_be_threads():
 @pytest.mark.parametrize("burst", [1, 5, 40])
 # shows U61
 def test_one_request_too_many(start, standard, burst):
-    """429 as long as no token has come back, and the connection stays open."""
+    """429 as long as the bucket has no new token, and the connection stays open."""
     server = start(standard, "--limit-requests", f"1/h:{burst}", *PATIENT)
     with server.wire() as wire:
         for number in range(burst):
@@ -86,7 +86,7 @@ ENDING = [(request("/hello.txt", "POST", LONG_BODY), 413), (request("/hello.txt"
 @pytest.mark.core
 @pytest.mark.parametrize("sent, status", ENDING)
 def test_every_refusal_counts(start, standard, sent, status):
-    """Those too that end their connection."""
+    """Refusals that end their connection count, too."""
     server, got = start(standard, "--limit-requests", "1/h:3"), []
     for _ in range(5):
         with server.wire() as wire:
@@ -221,7 +221,7 @@ def test_requests_of_a_proxys_clients(start, standard):
     assert server.stats()["limited_connections"] == 0
     for wire in wires:
         wire.close()
-    with server.wire(source=OTHER) as wire:  # nobody believes this one
+    with server.wire(source=OTHER) as wire:  # this address is not trusted
         assert [wire.ask("/hello.txt", fields=[f"{XFF}: 192.0.2.{number}"]).status for number in range(20, 23)] == [200, 200, 429]
 
 
@@ -231,7 +231,7 @@ def test_requests_of_a_proxys_clients(start, standard):
     ("192.0.2.1", "192.0.2.2", False), ("::", "0.0.0.0", False)])
 # shows U61
 def test_what_an_address_is(start, standard, one, other, same):
-    """Of IPv6 the first 64 bits."""
+    """An address of IPv6 is its first 64 bits."""
     server = start(standard, "--trust", "127.0.0.1", "--limit-requests", "1/h:1")
     with server.wire() as wire:
         statuses = [wire.ask("/hello.txt", fields=[f"{XFF}: {address}"]).status for address in (one, one, other)]

@@ -188,7 +188,7 @@ def test_names(start, tree, kind):
 
 @pytest.mark.any_engine("the core writes fields")
 def test_name_for_saving(start, tree):
-    """Both forms of RFC 6266: one in ASCII, one of any bytes."""
+    """The name has both forms of RFC 6266: one in ASCII, one of any bytes."""
     shown = {b"sp ace": ("sp ace", "sp%20ace"), "\u00e9\u4e2d".encode(): ("_____", "%C3%A9%E4%B8%AD"), b'a"b\\c%d': ("a_b_c_d", "a%22b%5Cc%25d"),
              b"\xff\n\x7f": ("___", "%FF%0A%7F"), b"n" * 255: ("n" * 255,) * 2, b"\xff" * 255: ("_" * 255, "%FF" * 255)}
     for name in shown:
@@ -391,7 +391,7 @@ def test_file_that_shrinks_http_2(start, tree, secured):
 
 @pytest.mark.parametrize("how", ["grows", "goes"])
 def test_file_that_grows_or_goes(start, tree, how):
-    """Of one that grows as many bytes are sent as were announced; one that is removed is sent to its end."""
+    """A file that grows is sent with the length that was announced; one that is removed is sent to its end."""
     data = write(f"{tree}/top/file.bin", content("g", 1 << 20) * 32)
     server = start(tree, "--archive")
     with server.wire() as wire:

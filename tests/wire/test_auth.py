@@ -163,7 +163,7 @@ def test_kinds_of_hashes(start, tree, tmp_path, salt, sandbox):
 
 
 def test_names_take_as_long(start, tree, tmp_path):
-    """Nobody learns from the time which names there are: for one that is not there a hash is computed, too."""
+    """The time of an answer does not show which names exist: a hash is computed for any name."""
     file = tmp_path / "one"
     file.write_text(f"slow:{hashed('slow', SLOW)}\n")
     with start(tree, "--auth", file).wire() as wire:
@@ -240,7 +240,7 @@ def test_crowd(start, tree, passwords):
 
 @pytest.mark.any_engine("one option with another")
 def test_with_others(start, tree, passwords):
-    """A redirect, an index for all paths and CORS do not go around the password; a page for it may be had."""
+    """A redirect, an index for all paths and CORS do not go around the password; the page for 401 is sent without it."""
     write(f"{tree}/index.html", b"app\n")
     write(f"{tree}/401.html", b"<p>ask ann\n")
     with start(tree, "--auth", passwords, "--spa", "--cors", "--redirect", "/x /y", "--header", "X-A: a").wire() as wire:

@@ -116,7 +116,7 @@ make run && rung --readme ~/site
 @pytest.mark.long
 @pytest.mark.parametrize("name, size, scheme, scale", LOOKS)
 def test_looks_of_a_readme(start, tree, tmp_path, name, size, scheme, scale):
-    """It is below the listing, nothing of it is refused or run, and the listing's script works."""
+    """The README is below the listing, nothing of it is refused or run, and the listing's script works."""
     write(f"{tree}/README.md", README)
     write(f"{tree}/photo.jpg", b"")
     server = start(tree, "--readme", "--archive")

@@ -251,7 +251,8 @@ def test_public_counts_as_two(begin, site, tmp_path):
 @pytest.mark.any_engine("before an engine runs")
 @pytest.mark.parametrize("args, scheme", [([], "http"), (["--tls", "self"], "https")])
 def test_addresses_on_the_network(begin, site, args, scheme):
-    """The address of an interface is a URL that a client can open: of the protocol that is served, and not of a local link."""
+    """The address of an interface is a URL that a client can open: it has the protocol that is served, and is not
+    link-local."""
     server = begin("-p", "0", "--public", *args, site)
     server.said("Ctrl-C")
     found = re.findall(r"on the network \(\S+\): (\w+)://(\S+)/", "\n".join(server.lines))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Certificates of clients (--tls-client-ca): who completes a handshake, what the others are told, tickets and reloading.
+"""Certificates of clients (--tls-client-ca): which clients complete a handshake, which alerts the others get, tickets and
+reloading.
 
 The clients are Python's, `openssl s_client` and curl.
 """
@@ -88,7 +89,7 @@ def secure(start, standard, pairs, ca):  # noqa: F811
 
 
 def refused(server, made, alert):
-    """The client is told why, and gets no answer."""
+    """The client gets an alert with the reason, and no answer."""
     with wire(server, made) as one, pytest.raises(ssl.SSLError, match=alert):
         one.send(HELLO)
         while one.sock.recv(1000):
@@ -168,7 +169,7 @@ def wait_a_line():
 @pytest.mark.parametrize("name, shown", [('x")\nrung: "stopping', r'CN=x\x5c\x22)\x5c0Arung: \x5c\x22stopping'), ("\x1b[2J\u2028", r"CN=\x5c1B[2J\x5cE2\x5c80\x5cA8"),
                                          ("%s%n" * 16, "CN=" + "%s%n" * 16)])
 def test_a_hostile_name(secure, context, name, shown):
-    """What a certificate says is the client's word: it makes no lines, and drives no terminal."""
+    """The text of a certificate is the client's: it makes no lines, and drives no terminal."""
     server = secure()
     with wire(server, context(Client(name, OTHER_ROOT))) as one, pytest.raises(ssl.SSLError, match="(?i)unknown_ca"):
         one.send(HELLO)
@@ -178,7 +179,7 @@ def test_a_hostile_name(secure, context, name, shown):
 
 @any_engine
 def test_a_long_name(secure, context):
-    """It is cut, and the cut shows."""
+    """A long name is cut, and the cut shows."""
     long = Client("x", OTHER_ROOT)
     long.name = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATIONAL_UNIT_NAME, "y" * 64)] * 40)
     builder = x509.CertificateBuilder(OTHER_ROOT.name, long.name, long.key.public_key(), x509.random_serial_number(), now() - DAY, now() + DAY)
@@ -279,7 +280,7 @@ def named(size):
 
 @any_engine
 def test_the_most_authorities(secure, saved, context, ca, standard, pairs, tmp_path):  # noqa: F811
-    """Their names are a part of each handshake, and of limited size (RFC 8446 4.2.4)."""
+    """The authorities' names are a part of each handshake, and of limited size (RFC 8446 4.2.4)."""
     each = named(77)
     many = [each] * ((NAMES_BYTES_MAX - 100) // 79)
     last = NAMES_BYTES_MAX - 19 - 79 * len(many) - 2 - 2  # each has two bytes for its length
@@ -334,7 +335,7 @@ def resumes(server, made, session):
 @pytest.mark.parametrize("options", arrangements())
 @pytest.mark.capacity(2)
 def test_a_session_keeps_its_client(secure, context, version, options):
-    """The client is not asked again, on whichever worker, and not after a reload that changes nothing."""
+    """The client is not asked again, on whichever worker, not even after a reload that changes nothing."""
     server = secure(args=options)
     made = context(ANN, version=version)
     session = session_of(server, made)
@@ -357,7 +358,7 @@ def chain_until(end, which):
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("which", ["client", "below", "root"])
 def test_a_session_ends_with_its_certificates(secure, context, version, which):
-    """It is resumed until one of the chain has expired, with a new ticket each time, and not after that."""
+    """A session is resumed, with a new ticket each time, until a certificate of the chain has expired."""
     end = now() + 5 * SECOND
     one_of, below, root = chain_until(end, which)
     server = secure(root)

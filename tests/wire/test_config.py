@@ -213,7 +213,7 @@ ROUNDS = 150
 CHARACTERS = "ab z\u00e9\u20ac\U0001f600#=[]{},.'\"\\\t\x01\x7f-_0"
 TRICKS = ["\"", "'", "\\", "\n", "\r", "\r\n", "#", "=", ",", "[", "]", "\x00", "\x7f", "\t", "_", "0", "\\u00e9", "\\ud800", "\\x41", "true",
           "1.5", "''", '"""', ".", "{", "}", "port = 1\n", "\u00e9"]
-# What the subset leaves out, and what options refuse, though it is TOML.
+# Messages about TOML that the subset leaves out or that options refuse.
 OURS = re.compile(r"is not read|are not read|no such (key|table)|it takes|out of range|is not a (number|size|time)|cannot be empty|"
                   r"at most 8|\\u0000|does not fit|needs at least one")
 

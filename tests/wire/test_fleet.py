@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Three servers behind HAProxy, by the recipe of docs/proxies.md, under load: one is killed and replaced, then each is restarted.
-What clients see of it is counted."""
+The errors that clients see are counted."""
 import json
 import os
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """HTTP/2: answers, many at a time, request bodies, how it is chosen, and how it ends.  Bounds are in test_h2_bounds.py.
 
-An engine does not know of it, and every engine is asked: what may go wrong is that the connection hears while it sends, and
-is woken in the middle.
+Engines do not know of HTTP/2, but the tests run on every engine: a connection receives while it sends, and is woken in the
+middle, which may go wrong.
 """
 import base64
 import ctypes
@@ -220,7 +220,7 @@ def test_resets_of_the_client(asking, served):
 
 
 def test_a_file_that_becomes_shorter(start, tree):
-    """Its stream is reset, so that the client knows; the connection goes on."""
+    """The file's stream is reset, so that the client knows; the connection goes on."""
     trees.write(f"{tree}/other", b"other")
     with open(f"{tree}/file", "wb") as file:
         file.truncate(1 << 26)
@@ -342,7 +342,7 @@ def test_a_length_that_is_wrong(asking):
 
 
 def shares(one, streams, frames):
-    """How many bytes each of the streams got within so many frames."""
+    """How many bytes each of the streams got within that many frames."""
     before = len(one.order)
     while len(one.order) < before + frames:
         one.hear()

@@ -29,7 +29,7 @@ def headers(stream, flags=h2.END_STREAM | h2.END_HEADERS, **what):
 
 
 def status_of(block):
-    """Of the first answer of a connection."""
+    """The status of the first answer of a connection."""
     name, value = h2.hpack.Decoder().decode(block)[0]
     assert name == ":status"
     return int(value)
@@ -157,7 +157,7 @@ def test_a_stream_that_the_client_has_closed(site, before, late):
 
 
 def test_a_stream_that_we_have_closed(site):
-    """What was on its way is passed over: for a refused stream, a malformed one, and one answered before its end."""
+    """Frames that were on their way are ignored: for a refused stream, a malformed one, and one answered before its end."""
     rest = [h2.frame(h2.DATA, 0, 1, b"x" * 1000), h2.frame(h2.HEADERS, h2.END_STREAM | h2.END_HEADERS, 1, b"")]
     for first in (headers(1, flags=h2.END_HEADERS, method="PUT", fields=[("expect", "100-continue")]),
                   headers(1, flags=h2.END_HEADERS, path="")):
@@ -177,7 +177,7 @@ def test_a_stream_that_we_have_closed(site):
 
 
 def cut(block, parts):
-    """A header block as HEADERS and so many CONTINUATION frames."""
+    """A header block as HEADERS and that many CONTINUATION frames."""
     size = -(-len(block) // (parts + 1))
     pieces = [block[at:at + size] for at in range(0, len(block), size)]
     assert len(pieces) == parts + 1

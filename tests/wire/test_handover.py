@@ -89,7 +89,7 @@ def test_under_load(begin, site, path, arrangement, load):
 
 
 def told_answers(server):
-    """Its counter of answers."""
+    """The server's counter of answers."""
     before = server.count(r'"answers":')
     server.send(signal.SIGUSR1)
     wait_for(lambda: server.count(r'"answers":') > before, "counters")
@@ -227,7 +227,7 @@ def test_other_port(begin, site, path):
 
 
 def test_an_address_that_the_first_one_covers(begin, site, path):
-    """No second listener of the same port can be opened beside the one for all addresses: it is said, and nothing changes."""
+    """No other listener of a port can be opened while one has all addresses: a message says so, and nothing changes."""
     first = begin("-p", "0", "-b", "*", "--handover", path, site)
     after = Running("-p", first.port, "-b", "127.0.0.1", "--handover", path, site)
     after.said(rf"port {first.port} on 127\.0\.0\.1 is taken by .*{first.pid}")
@@ -274,7 +274,7 @@ def test_twice(begin, site, path, options):
 
 
 def test_two_at_once(begin, site, path):
-    """Both get the listeners, one after the other; the one that came last stays."""
+    """The next servers get the listeners one after the other; the one that came last stays."""
     servers = [begin("-p", "0", "--handover", path, site)]
     servers += [begin("-p", "0", "--handover", path, site, wait=False) for _ in range(3)]
     for server in servers[1:]:
@@ -288,7 +288,7 @@ def test_two_at_once(begin, site, path):
 
 @pytest.mark.parametrize("processes", [[], PROCESSES], ids=["threads", "processes"])
 def test_started_while_the_first_one_stops(begin, large, path, processes):
-    """It has stopped accepting, so there is nothing to take over: the next one opens its own, and keeps the name."""
+    """The first one has stopped accepting, so there is nothing to take over: the next one opens its own, and keeps the name."""
     if ENGINE == "naive":
         pytest.skip("it has one connection at a time, and leaves its listener when that ends")
     first = begin("-p", "0", "--handover", path, "--drain-timeout", "60s", *processes, large)

@@ -126,7 +126,7 @@ def test_stopped_while_the_next_one_starts(begin, site, path):
 
 
 def test_socket_of_another_program(site, path):
-    """What answers there is no rung: refused, and left alone."""
+    """The program that answers there is not rung: it is refused, and left alone."""
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(path)
         other.listen()
@@ -223,7 +223,7 @@ def held(pid):
 
 
 def below(pid):
-    """Its children, and theirs."""
+    """The children of a process, and their children."""
     found = []
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
@@ -247,7 +247,7 @@ def test_workers_have_no_part_in_it(begin, large, path, processes):
 
 @pytest.mark.any_engine("what handles signals does it all")
 def test_stopped_and_the_next_one_ends(begin, large, path):
-    """Then the listeners are no one's, and a server that is started opens its own."""
+    """Then no process has the listeners, and a server that is started opens its own."""
     first = begin("-p", "0", "--handover", path, "--drain-timeout", "60s", large)
     one = Next(path)
     with stuck_download(first):

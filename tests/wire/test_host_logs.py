@@ -104,7 +104,7 @@ HOSTILE = ['b.example"', "b.example\\n", "b.example 200", 'x","host":"b.example'
 @any_engine
 @pytest.mark.parametrize("form", ["vhost", "json"])
 def test_hostile_names(hosts, tmp_path, form):
-    """What a client writes into the field Host is never in the log: a line has a name of the configuration, and is one line."""
+    """The text of a client's field Host is never in the log: a line has a name of the configuration, and is one line."""
     log = tmp_path / "log"
     server = hosts(top=logged(log, form=form))
     for number, name in enumerate(HOSTILE, 1):
@@ -129,7 +129,7 @@ def test_streams(hosts, tmp_path):
 
 @any_engine
 def test_the_site_at_the_top(start, file, tree, places, tmp_path):
-    """It is called default; a server without hosts has that name in vhost alone."""
+    """The site is called default; a server without hosts has that name in vhost alone."""
     write(f"{tree}/top/f.txt", b"file of top\n")
     log = tmp_path / "log"
     server = start(f"{tree}/top", "--config", file(logged(log, form="json") + "\n" + table(["a.example"], places["a"])))
@@ -209,7 +209,7 @@ def test_files_of_their_own(hosts, tmp_path, args):
 
 @any_engine
 def test_one_that_cannot_be_reopened(hosts, tmp_path):
-    """It is named, its lines go to the old file, and the others are reopened."""
+    """A message names the log, its lines go to the old file, and the others are reopened."""
     logs = {letter: tmp_path / letter for letter in "ab"}
     server = hosts({letter: logged(log) for letter, log in logs.items()})
     for log in logs.values():
@@ -338,7 +338,7 @@ def test_redirected_to_https(hosts, tmp_path):
 @pytest.mark.core
 @pytest.mark.capacity(2)
 def test_one_connection_too_many(hosts, places, tmp_path):
-    """Its answer is the page of the host that it asks for."""
+    """The connection gets the page of the host that it asks for."""
     log = tmp_path / "log"
     for letter, place in places.items():
         write(f"{place}/429.html", f"too many for {letter}\n".encode())

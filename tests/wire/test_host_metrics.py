@@ -99,7 +99,7 @@ def test_both_formats_and_readers_of_others(hosts):
 
 @any_engine
 def test_a_law_that_is_broken_is_noticed(hosts):
-    """What every page is checked for can fail."""
+    """The checks that every page gets can fail."""
     server = hosts(args=HERE)
     ask_all(server)
     found = settled(Watch(server), 10)
@@ -111,7 +111,7 @@ def test_a_law_that_is_broken_is_noticed(hosts):
 
 @any_engine
 def test_the_site_at_the_top(start, file, tree, places):
-    """It is called default."""
+    """The site is called default."""
     write(f"{tree}/top/f.txt", b"file of top\n")
     server = start(f"{tree}/top", "--config", file(table(["a.example", "other.a.example"], places["a"])), *HERE)
     with server.wire() as wire:
@@ -155,7 +155,7 @@ def test_the_most_hosts_with_the_longest_names(start, file, tree):
 
 
 def test_an_answer_that_was_cut_off(hosts, places):
-    """Its bytes are those that were sent."""
+    """Only the bytes that were sent are counted."""
     sparse(f"{places['b']}/big.bin", BIG, {})
     server = hosts(args=HERE)
     watch = Watch(server)
@@ -212,7 +212,7 @@ def test_while_clients_ask(hosts):
 @pytest.mark.processes
 @pytest.mark.skipif(ENGINE not in ("epoll", "uring", "thread"), reason="three engines are enough for workers")
 def test_worker_processes(hosts):
-    """What a worker has counted survives its death."""
+    """The counts of a worker survive its death."""
     server = hosts(args=[*HERE, "--workers", 2, "--workers-as", "process"])
     watch = Watch(server)
     for _ in range(3):

@@ -140,7 +140,7 @@ def check_all(wire, places):
 @pytest.mark.parametrize("args", [[], ["--cache", "0"]])
 # shows U60
 def test_never_mixed(hosts, places, args):
-    """The same paths of three hosts, kept in memory or not."""
+    """Three hosts have the same paths, kept in memory or not."""
     server = hosts(args=args)
     for _ in range(2):
         with server.wire() as wire:
@@ -395,7 +395,7 @@ def test_misdirected(secure):
 
 
 def test_misdirected_streams(secure):
-    """The same with HTTP/2, whose clients use a connection for several names."""
+    """Clients of HTTP/2 use a connection for several names."""
     with http2.Client(secure, secured=True, name="a.example") as client:
         streams = [(client.ask("/f.txt", authority=host), status, letter) for name, host, status, letter in MISDIRECTED if name == "a.example"]
         for stream, status, letter in streams:

@@ -16,7 +16,7 @@ AT_ONCE = 16
 @pytest.mark.capacity(4)
 # shows U60
 def test_page_of_a_connection_too_many(hosts, places):
-    """Its only answer has the page and the fields of the host that it names, whichever one was asked last."""
+    """The connection's only answer has the page and the fields of the host that it names, whichever one was asked last."""
     for letter, place in places.items():
         write(f"{place}/429.html", f"too many at {letter}\n".encode())
     server = hosts({"b": "security-headers = true"}, top="limit-connections = 1\nidle-timeout = \"10m\"")

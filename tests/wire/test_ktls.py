@@ -70,7 +70,8 @@ def ask(one, size, fields=""):
 
 
 def given(one):
-    """From now on the kernel makes the records: a ticket may go before the first answer, and then that is the library's."""
+    """From now on the kernel makes the records.  It asks twice: if a ticket waits before the first answer, the library makes
+    that one's."""
     ask(one, 1)
     ask(one, 1)
 
@@ -297,7 +298,8 @@ def test_a_client_that_never_reads_is_given_up(secure):
 @pytest.mark.core
 @pytest.mark.parametrize("how", ["closes", "resets", "says goodbye"])
 def test_a_client_that_leaves_in_the_middle(secure, how):
-    """Of an answer, with records in the kernel that TCP has no room for; and the server goes on with others."""
+    """The client leaves in the middle of an answer, while the kernel has records that TCP has no room for; the server goes
+    on."""
     server = secure("always", "--congestion", "system")
     for _ in range(4):
         with wire(server, rcvbuf=4096) as one:
@@ -389,7 +391,7 @@ def test_a_client_asks_for_new_keys(secure):
 @kernel_tls
 @pytest.mark.core
 def test_a_client_changes_its_own_keys(secure):
-    """That changes nothing for what is sent to it."""
+    """New keys of the client change nothing for the records that are sent to it."""
     server = secure()
     one = Client(server)
     one.wait(b"read R BLOCK|Verify return code")

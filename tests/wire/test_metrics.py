@@ -169,7 +169,7 @@ def test_the_engine_and_its_stack(start, standard):
 
 
 def test_an_answer_that_was_cut_off(start, tree):
-    """It is broken, not complete, and its time is not among the durations."""
+    """The answer is broken, not complete, and its time is not among the durations."""
     sparse(f"{tree}/big.bin", BIG, {})
     server = start(tree, *HERE)
     watch = Watch(server)
@@ -404,7 +404,7 @@ def test_as_many_as_there_are_places_stay(start, standard):
 
 @any_engine
 def test_clients_that_do_not_read(start, standard):
-    """They ask for page after page; what they do not read is not made for them."""
+    """Clients ask for page after page; pages that they do not read are not made."""
     server = start(standard, *HERE)
     watch = Watch(server)
     with contextlib.ExitStack() as stack:
@@ -435,7 +435,7 @@ def test_a_unix_socket(start, standard, tmp_path):
 @as_root
 @any_engine
 def test_a_unix_socket_of_another_user(start, standard):
-    """It belongs to that user, and root's process removes its name."""
+    """The socket belongs to that user, and root's process removes its name."""
     path = f"/run/rung-test-{os.getpid()}"
     server = start(standard, "--metrics", f"unix:{path}", "--user", "nobody", "--port", "0")
     assert os.stat(path).st_uid != 0 and Watch(server).health() == (200, "ok\n")

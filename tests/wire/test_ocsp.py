@@ -76,7 +76,7 @@ def pair(tmp_path):
 
 
 def stapled(server, name="localhost", *more):
-    """What the client says of the response that it was sent; None: it was sent none."""
+    """The client's report about the response that it got; None: it got none."""
     host, port = server.address
     done = subprocess.run(["openssl", "s_client", "-connect", f"{host}:{port}", "-servername", name, "-status", *more], input=b"",
                           capture_output=True, timeout=PATIENCE, check=False)

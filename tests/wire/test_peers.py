@@ -46,7 +46,7 @@ def on_socket(path):
 @pytest.mark.parametrize("options, status", [(["--allow", "unix"], b"200"), (["--allow", "127.0.0.1"], b"403"), (["--deny", "unix"], b"403"),
                                              (["--deny", "127.0.0.1"], b"200")])
 def test_unix_socket(start, tree, tmp_path, options, status):
-    """All clients of Unix sockets have one address, so that nobody comes in that way by mistake."""
+    """All clients of Unix sockets have one address, so that none of them is served by mistake."""
     write(f"{tree}/a.txt", b"for some\n")
     start(tree, *options, "-b", f"unix:{tmp_path}/socket")
     data = on_socket(f"{tmp_path}/socket")
@@ -72,7 +72,7 @@ PROXIED = [([], 403), (["X-Forwarded-For: 192.0.2.7"], 200), (["X-Forwarded-For:
 @pytest.mark.parametrize("fields, status", PROXIED)
 # shows U75
 def test_behind_a_proxy(start, tree, fields, status):
-    """The address that a trusted proxy appended counts, and not what the client wrote before it."""
+    """The address that a trusted proxy appended counts, not those that the client wrote before it."""
     write(f"{tree}/a.txt", b"for some\n")
     with start(tree, "--trust", "127.0.0.1", "--allow", "192.0.2.7").wire() as wire:
         for _ in range(4):

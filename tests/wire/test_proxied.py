@@ -145,7 +145,7 @@ def test_both_sides_of_the_limits(serve):
 @pytest.mark.long
 @pytest.mark.parametrize("sent", [b"", b"PROXY TCP4", SIGNATURE, V1])
 def test_a_header_has_a_deadline(serve, sent):
-    """That of a head, --head-timeout."""
+    """A header has the deadline of a head, --head-timeout."""
     server = serve("--proxy-protocol", "--head-timeout", f"{HEAD_S}s")
     with socket.create_connection(server.address, PATIENCE) as client:
         began = time.monotonic()

@@ -86,7 +86,7 @@ SLY = ["<script>alert(1)</script>", "a <b onclick=alert(1)>b</b>", "<style>h1{}<
 @pytest.mark.parametrize("text", SLY)
 # shows U80
 def test_nothing_runs(wire, tree, text):
-    """No element but those of Markdown, no attribute but href, title and class, no address that is a script."""
+    """Only elements of Markdown, only the attributes href, title and class, and no address that is a script."""
     write(f"{tree}/README.md", text.encode())
     reply = wire.ask("/")
     made = shown(wire)

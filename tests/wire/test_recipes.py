@@ -182,7 +182,7 @@ def test_recipe(start, standard, tmp_path, name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["haproxy http", "caddy tcp"])
 def test_a_server_that_drains_gets_no_more(start, tree, tmp_path, name):
-    """Its check gets 503 as soon as it drains, while it still answers a slow client."""
+    """The check of a server gets 503 as soon as it drains, while it still answers a slow client."""
     if not shutil.which(name.split()[0], path=PATHS):
         pytest.skip(f"{name.split()[0]} is not installed")
     sparse(f"{tree}/big.bin", BIG, {})

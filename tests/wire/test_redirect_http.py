@@ -77,7 +77,7 @@ def test_nothing_else_is_spoken(both):
 @pytest.mark.parametrize("port", ["", ":1", ":65535", ":99999", ":999999", ":", "::80", ":080", ":00000080"])
 @pytest.mark.parametrize("name", ["h", "x" * 253, "[::1]"])
 def test_odd_hosts(both, name, port):
-    """It never answers with an address that is none of the host's, whatever the field says of a port."""
+    """The address in the answer is always one of the host, whatever port the field names."""
     server, plain = both
     with client.Wire(plain, secured=False) as one:
         reply = one.ask("/", fields=f"Host: {name}{port}")

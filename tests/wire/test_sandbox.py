@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a worker may still do that an attacker has taken over.
+"""The calls that a worker may still make when an attacker has taken it over.
 
 lib/inject.py makes a thread of the running server call the kernel.  Each escape is tried twice: with --sandbox off, where it
 succeeds or at least gets past the door, and in the sandbox, where it is refused.
@@ -94,7 +94,7 @@ def outside(tmp_path):
 
 
 def resting(server, children):
-    """Its processes, once each waits in a system call and no connection has one any more."""
+    """The server's processes, once each of them waits in a system call and serves no connection."""
     def look():
         with open(f"/proc/{server.pid}/task/{server.pid}/children", encoding="ascii") as file:
             pids = [server.pid, *map(int, file.read().split())]
@@ -219,7 +219,7 @@ def test_listener_becomes_no_client(begin, site, sandbox):
 
 @attacked
 def test_escapes_without_sandbox(begin, site, outside):
-    """The same attempts get somewhere: they show what the sandbox refuses, not that the kernel would have refused them."""
+    """The same attempts succeed here: so the sandbox refuses them, not the kernel alone."""
     server = begin("-p", "0", "--sandbox", "off", site)
     found = tried(server, outside)
     fails = {name for name, result in found.items() if result in REFUSED}

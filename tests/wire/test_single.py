@@ -46,7 +46,7 @@ def one_file(tree):
 @pytest.mark.parametrize("target, status", ONLY)
 # shows U70
 def test_only_the_file(start, tree, target, status):
-    """Nothing else of its folder can be had: no other file, no listing, no sibling, no page for errors."""
+    """Nothing else of its folder is sent: no other file, no listing, no sibling, no page for errors."""
     with start(one_file(tree)).wire() as wire:
         for fields in ([], ["Accept-Encoding: br, gzip"]):
             reply = ask(wire, target, fields=fields)

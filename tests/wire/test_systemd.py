@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Started by systemd: listeners that it opened and keeps (sd_listen_fds(3)), and what it is told (sd_notify(3)).  A stand-in
+"""Started by systemd: listeners that it opened and keeps (sd_listen_fds(3)), and messages to it (sd_notify(3)).  A stand-in
 plays systemd's part; where systemd's own systemd-socket-activate is installed, it does, too."""
 import os
 import re
@@ -54,7 +54,7 @@ def test_it_serves_on_what_was_passed(start, standard, listener, kind):
 
 
 def test_the_listener_outlives_it(start, standard, listener):
-    """Nobody is refused while it is restarted: clients wait in the queue of the listener."""
+    """No client is refused while the server is restarted: clients wait in the queue of the listener."""
     first = start(standard, passed=[listener])
     assert get(listener.getsockname()).startswith(b"HTTP/1.1 200 ")
     first.stop()
@@ -149,7 +149,7 @@ def test_restarted_under_load_without_a_refusal(start, standard, listener):
 
 
 def test_two_of_them(start, standard, listener, tmp_path):
-    """A Unix socket beside: its name is systemd's, and stays."""
+    """The second is a Unix socket: its name is systemd's, and stays."""
     with socket.socket(socket.AF_UNIX) as second:
         second.bind(str(tmp_path / "s"))
         second.listen(BACKLOG)
@@ -173,7 +173,7 @@ def test_as_another_user(start, standard, tmp_path, listener):
 
 
 def test_options_of_its_own(standard, listener):
-    """What listeners inherit is set on those, too: a small answer does not wait for an acknowledgement."""
+    """Options for connections are set on passed listeners, too: a small answer does not wait for an acknowledgement."""
     assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
     with serving(standard, [listener]):
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
@@ -232,7 +232,7 @@ def test_another_process_was_meant(standard, listener):
     with serving(standard, [listener], PID="1", RUNG_PORT="0"):
         listener.settimeout(0.2)
         with socket.create_connection(listener.getsockname(), PATIENCE):
-            listener.accept()[0].close()  # nobody else takes it
+            listener.accept()[0].close()  # no other process takes it
 
 
 @pytest.mark.skipif(ENGINE == "naive", reason="it has one worker")
@@ -262,7 +262,7 @@ def test_it_tells(start, standard, notified, kind):
 @pytest.mark.any_engine("the engine knows nothing of it")
 @pytest.mark.parametrize("name", ["", "x", "relative", "/", "/nowhere/at/all", "/" + "x" * 200])
 def test_nobody_listens(start, standard, name):
-    """A name that is none, or that nobody listens at: the server serves."""
+    """A name that is invalid, or where no process listens: the server serves."""
     server = start(standard, env={"NOTIFY_SOCKET": name})
     assert get(server.addresses[0]).startswith(b"HTTP/1.1 200 ")
 

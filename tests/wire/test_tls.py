@@ -276,7 +276,7 @@ def test_a_reload_that_fails_changes_nothing(start, standard, own, pairs, broken
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
 def test_a_key_that_only_root_may_read(start, standard, own):
-    """It is read before the rights are given up; afterwards it cannot be, and the old one stays."""
+    """The key is read before the rights are given up; afterwards it cannot be read, and the old one stays."""
     pair = own()
     os.chmod(pair.partition(",")[2], 0o600)
     server = start(standard, "--tls", pair, "--user", "nobody")
@@ -452,7 +452,7 @@ def test_an_idle_one_is_closed_and_a_busy_one_is_not(start, standard, pairs):
 @pytest.mark.capacity(20)
 @pytest.mark.long
 def test_a_flood_of_half_handshakes(start, standard, pairs):
-    """They take the slots, and give them up: another client is served."""
+    """The half handshakes take the slots, and give them up: another client is served."""
     server = start(standard, "--tls", pairs["localhost"], "--max-connections", "16")
     flight, crowd = first_flight(), []
     try:

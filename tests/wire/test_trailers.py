@@ -51,7 +51,7 @@ def check(reply, name="sha-256"):
 @pytest.mark.parametrize("sandbox", ["on", "strict"])
 # shows H04
 def test_digest(start, grown, kind, sandbox):
-    """Of what came, and only for those that ask, one after the other on the same connection."""
+    """The digest is of the bytes that came.  Only clients that ask get one, also one after the other on the same connection."""
     if sandbox == "strict" and (sanitized() or not elf()):
         pytest.skip("a sanitizer or valgrind has no sandbox")
     with start(grown, "--archive", "--sandbox", sandbox).wire() as wire:
@@ -128,7 +128,7 @@ def test_cut_off(start, tree, kind):
 
 
 def test_connection_ends(start, grown):
-    """Connection: TE may stand beside close."""
+    """Connection may name both TE and close."""
     server = start(grown, "--archive")
     with server.wire() as wire:
         check(wire.ask("/top/?archive=tar", fields=["TE: trailers", "Connection: close, TE"]))
@@ -187,7 +187,7 @@ def test_http_2_cut_off(start, tree):
 @pytest.mark.any_engine("another client")
 @pytest.mark.parametrize("version", [pytest.param("--http1.1"), pytest.param("--http2-prior-knowledge", marks=plain_h2)])
 def test_curl(start, grown, tmp_path, version):
-    """It writes trailers where it writes heads."""
+    """curl writes trailers where it writes heads."""
     server = start(grown, "--archive")
     for kind in READERS:
         run("curl", "-fsSk", version, "-H", "TE: trailers", "-H", "Connection: TE", "-D", tmp_path / "head", "-o", tmp_path / "body",

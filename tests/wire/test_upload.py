@@ -218,7 +218,7 @@ def test_names(up, tree, target, status):
 
 @pytest.mark.any_engine("a name means the same whoever waits for it")
 def test_pages_and_hidden_names_at_the_top(start, tree):
-    """What would be sent in the place of something else is refused; --hidden allows all but .well-known."""
+    """A file that would be sent in the place of another is refused; --hidden allows all names except .well-known."""
     os.makedirs(f"{tree}/.well-known/acme-challenge")
     os.makedirs(f"{tree}/.open")
     with start(tree, "--upload", ".", "--hidden", "--index", "home.htm").wire() as wire:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files that clients store by a form (--upload): multipart/form-data, as browsers and curl -F send it, and as nobody should."""
+"""Files that clients store by a form (--upload): multipart/form-data, as browsers and curl -F send it, and malformed."""
 import json
 import os
 import shutil
@@ -52,7 +52,7 @@ def files(tree):
 
 @pytest.mark.core
 def test_the_form(up, start, tree):
-    """It is in listings of folders that take uploads, and in no others; it needs no script."""
+    """The form is in listings of folders that take uploads, and in no others; it needs no script."""
     os.mkdir(f"{tree}/in/below")
     with up.wire() as wire:
         for target in ("/in/", "/in/below/", "/in/?filter=x", "/in/?sort=size"):
@@ -256,7 +256,7 @@ def test_size_limit(start, tree):
 
 @pytest.mark.skipif(not mounts.may(), reason="mounts need root")
 def test_no_room(start, tree):
-    """On a full disk a file that fits is kept, whatever became of the one before; its bytes are given back."""
+    """On a full disk a file that fits is kept even if the one before was not, whose bytes are released."""
     mounts.own()
     os.mkdir(f"{tree}/in")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", f"{tree}/in"], check=True)

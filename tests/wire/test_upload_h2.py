@@ -156,7 +156,7 @@ def test_a_body_of_another_length(up, tree):
 
 
 def test_trailers_and_padding(asking, tree):
-    """Neither is part of the file, and padding gives its window back."""
+    """Neither trailers nor padding are part of the file, and the window of padding is given back."""
     data = content("padded", 4 * WINDOW)
     stream = asking.ask("/in/padded", "PUT", ends=False)
     for at in range(0, len(data), 1000):

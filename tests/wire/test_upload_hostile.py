@@ -56,7 +56,7 @@ def test_it_stands_for_nothing_else(up, tree):
 
 @pytest.mark.any_engine("which file answers a path")
 def test_copies_elsewhere(up, tree):
-    """Those that lie outside the folder of uploads are sent as ever."""
+    """Compressed copies outside the folder of uploads are still sent."""
     write(f"{tree}/outside.txt.gz", gzip.compress(b"outside\n"))
     reply = up.ask("/outside.txt", fields=["Accept-Encoding: gzip"])
     assert reply["content-encoding"] == "gzip" and gzip.decompress(reply.body) == b"outside\n"

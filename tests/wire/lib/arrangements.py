@@ -12,8 +12,8 @@ import engines
 FILES = ["bodies", "errors", "files", "keepalive", "listing", "many", "pipelining", "resets", "slow", "split", "stale", "stop"]
 
 # Whether workers are threads or processes, and how they share listeners, is decided below the loops, so every combination runs
-# on one that is told of readiness and on one that is told of completion.  Each other loop has two, in which both kinds of workers
-# and of listeners occur; an engine that makes its own threads or processes has several of it.
+# on one engine for readiness and on one for completion.  Each other loop has two, in which both kinds of workers and of
+# listeners occur; an engine that makes its own threads or processes has several workers.
 ALL = ("epoll", "uring")
 
 

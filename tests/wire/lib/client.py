@@ -118,7 +118,7 @@ def check_status(reply):
 
 
 def check_trailers(reply):
-    """Those that the head has announced, and no others (RFC 9110 6.6.2)."""
+    """The trailers are those that the head has announced, and no others (RFC 9110 6.6.2)."""
     announced = {name.strip().lower() for name in reply.fields.get("trailer", "").split(",") if name.strip()}
     require(set(reply.trailers) == announced, "trailers:", reply.trailers, "announced:", announced)
 

@@ -37,7 +37,7 @@ class Registers(ctypes.Structure):
 
 
 class Victim:
-    """A thread that does what it is told."""
+    """A thread of the server that makes the calls that a test asks for."""
 
     def __init__(self, tid):
         self.tid = tid

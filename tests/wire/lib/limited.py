@@ -39,7 +39,7 @@ def is_served(server, **options):
 
 
 def occupy(server, count, **options):
-    """That many connections, each of which has got an answer."""
+    """Opens that many connections, each of which has got an answer."""
     wires = []
     for _ in range(count):
         wires.append(server.wire(**options))
