@@ -385,8 +385,8 @@ unsigned http_ask_set(struct http_ask *ask, char *path, const struct http_head *
     ask->conn = NULL;
     ask->again = 0;
     http_accept_codings(head, ask->q);
-    /* Accept and TE are read for what is made alone: its paths end with a slash (without it the
-     * answer is SOURCE_REDIRECT). */
+    /* Accept and TE matter only for listings and archives, whose paths end with a slash (without it
+     * the answer is SOURCE_REDIRECT). */
     ask->json = ask->text = false;
     ask->digest = DIGEST_NONE;
     if (path[len - 1] != '/')

@@ -5,7 +5,7 @@
  *   http_proto.c   bytes -> head and body -> http_reply()
  *   http_recent.c  heads seen before, with what they mean
  *   http_store.c   bodies that the host keeps
- *   http_reply.c   what is to be answered: find, conditions, ranges, and the heads of 200, 206, 304
+ *   http_reply.c   chooses the answer: find, conditions, ranges, and the heads of 200, 206, 304
  *   http_status.c  answers that are a status with a short page: errors, the redirect, OPTIONS
  *   http_more.c    bodies in pieces: made ones (chunked), several ranges (multipart)
  *   http_cond.c    validators and preconditions      http_range.c  Range
@@ -68,7 +68,7 @@ void text_query(struct text *t, struct slice s); /* bytes that a URI may not hol
 /* --- http_cond.c: validators and preconditions (RFC 9110 8.8, 13) ----------------------------- */
 
 /* Quote, four 64-bit numbers in hex with three dashes, a coding's suffix, a dash and another number
- * for what was made, quote. */
+ * if the host has made the bytes, quote. */
 enum { ETAG_BYTES_MAX = 1 + 4 * 16 + 3 + 4 + 17 + 1 };
 
 struct http_mark {

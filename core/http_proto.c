@@ -195,8 +195,8 @@ static void say_continue(struct conn *c, const struct http_head *head)
     conn_wrote(c, sizeof(line) - 1, false);
 }
 
-/* 0: the body is to be read.  A client that asks first gets its refusal at once; whether it sends
- * the body all the same is unknown, so the connection ends. */
+/* 0: read the body.  A client that asks first gets its refusal at once; whether it still sends the
+ * body is unknown, so the connection ends. */
 static unsigned refusal(const struct conn *c, const struct http_head *head)
 {
     if (head->framing == FRAMING_LENGTH && head->content_length > http_host_of(c)->body_bytes_max)

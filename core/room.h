@@ -55,7 +55,7 @@ uint32_t room_patience_ms(const struct room *r);
 /* When an idle connection was last active. */
 uint64_t room_idle_since_ms(const struct conn *c);
 
-/* Where a connection stands.  A body that was fast enough so far begins a new window of
+/* The place of a connection now.  A body that was fast enough so far begins a new window of
  * --send-timeout, so that it is judged by what moves from now on. */
 struct room_place room_place(struct conn *c, const struct room *r, const struct room_peer *peer);
 

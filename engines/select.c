@@ -8,8 +8,8 @@
  * What it costs: a turn looks at every number up to the highest descriptor there ever was, in the
  * kernel and here.  And the sets have FD_SETSIZE bits, fixed when the C library was built: setting
  * a bit beyond them writes past the end of the set.  The capacity declared below is lower, so that
- * a connection is evicted for a new one before numbers run out.  One whose number is too high all
- * the same is refused (numbers belong to the process: worker threads share them, worker processes
+ * a connection is evicted for a new one before numbers run out.  A connection whose number is still
+ * too high is refused (numbers belong to the process: worker threads share them, worker processes
  * do not).  Why there is more: poll() has no such limit, and names only the descriptors that exist.
  */
 #include <errno.h>

@@ -334,7 +334,7 @@ int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct
         return -ENOMEM;
     vouched = fill->lasting && !fill->source->young && kstamp_begin(&e->witness, fill);
     err = vouched || made ? body_fill(e, fill) : -EAGAIN;
-    vouched = vouched && !err && kstamp_valid(&e->witness); /* what was read is what was seen */
+    vouched = vouched && !err && kstamp_valid(&e->witness); /* nothing changed while it was read */
     if (!err && !vouched && !made)
         err = -ESTALE;
     if (!err) {

@@ -85,16 +85,16 @@ u64 ksite_seen(const struct ksite *site, const struct path *file);
 /* To be called before a folder is read. */
 void ksite_before(struct ksite *site, struct ksite_kept *kept);
 
-/* Keeps what is worth while.  Returns a source of the cache that the caller sends instead, or
- * NULL. */
+/* Puts the answer into the cache if that is worth while.  Returns a source of the cache that the
+ * caller sends instead, or NULL. */
 struct source *ksite_keep(struct ksite *site, const struct ksite_kept *kept,
                           struct ksite_source *s);
 
 /* --- ksite_folder.c --------------------------------------------------------------------------- */
 
 /* Make the listing of an open folder.  The file is taken over, also on failure.  Returns 0 or
- * -errno.  If the folder lies on the site's own file system, no other one is asked for what it
- * lists. */
+ * -errno.  If the folder is on the site's own file system, the listing asks no other file
+ * system. */
 int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *file,
                  struct folder **folder);
 size_t kfolder_next(struct source *source, char *buf, size_t cap); /* source.next of a listing */

@@ -201,8 +201,8 @@ static void frag_add(struct gather *g, size_t len)
 }
 
 /* Takes the beginning of a segment, at most that many bytes; returns how many.  A body that names
- * its pages (kserve.h) is never written again, so it leaves as those pages.  A few bytes of it
- * behind others are copied all the same, because a reference to a page costs as much. */
+ * its pages (kserve.h) is never written again, so it leaves as those pages.  A few bytes of it that
+ * follow others are copied anyway, because a reference to a page costs as much. */
 static size_t gather_segment(struct gather *g, const struct segment *seg, size_t most)
 {
     size_t len = min_t(u64, seg->len, most);

@@ -139,7 +139,7 @@ static bool same_value(const struct option_row *row, const void *a, const void *
     return false;
 }
 
-/* Rows that are as at the top of the file are left out: a host has those by itself. */
+/* Rows with the value of the top of the file are left out, because a host inherits them. */
 static void put_host(const struct serve_config *config, const struct serve_host *host, FILE *out)
 {
     const struct option_table *t = &serve_table;

@@ -235,7 +235,7 @@ static bool owes(const struct h2 *h)
     return h->making || (h->taking && st);
 }
 
-/* The connection wants what follows from its streams' state. */
+/* Sets what the connection wants, by the state of its streams. */
 static void settle(struct h2 *h)
 {
     struct conn *c = h->c;

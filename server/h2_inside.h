@@ -16,8 +16,8 @@ enum {
     /* Text of requests that wait, of one connection: a hundred with many cookies.  A stream beyond
      * it is refused, and its client may ask again (REFUSED_STREAM). */
     H2_TEXT_BYTES_MAX = 262144,
-    /* The fields of a request that is too long are still read, up to this limit, because they
-     * change the meaning of later fields (HPACK).  So are trailers. */
+    /* The fields of a request that is too long, and trailers, are still read up to this limit,
+     * because they change the meaning of later fields (HPACK). */
     H2_FIELD_BYTES_MAX = 4 * HEAD_BYTES_MAX,
     /* One frame as it is sent, with its head.  Another is begun while there is room for it. */
     H2_FRAME_BYTES = H2_FRAME_HEAD_BYTES + 16384,
@@ -167,7 +167,7 @@ bool h2_body_is_kept(const struct h2 *h, const struct stream *st);
 void h2_body_begin(struct h2 *h, struct stream *st, const struct asking *a);
 void h2_body_take(struct h2 *h, struct stream *st, const uint8_t *bytes, size_t n);
 void h2_body_ends(struct h2 *h, struct stream *st);
-/* Feeds what waits, as far as the host takes it. */
+/* Feeds the waiting bytes, as far as the host takes them. */
 void h2_body_pump(struct h2 *h, struct stream *st);
 
 /* --- h2_answer.c ------------------------------------------------------------------------------ */

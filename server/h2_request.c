@@ -247,7 +247,7 @@ static void asked(struct h2 *h, struct asking *a, bool complete)
 
 /* --- The library's calls ---------------------------------------------------------------------- */
 
-/* The library passes over what comes for a stream that it has forgotten. */
+/* The library ignores frames for a stream that it has forgotten. */
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *user)
 {
     struct h2 *h = user;

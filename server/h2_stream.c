@@ -90,7 +90,7 @@ void h2_opened(struct closed *closed, int32_t id)
     closed->last = id;
 }
 
-/* Whether what comes for a closed stream may have been on its way when we reset it. */
+/* Whether frames for a closed stream may have been on their way when we reset it. */
 static bool is_excused(const struct closed *closed, int32_t id)
 {
     if (closed->resets > H2_RESETS_KEPT && id < closed->reset[closed->resets % H2_RESETS_KEPT])

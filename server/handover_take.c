@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* handover_take.c - the next server: is sent the listeners of the one before, and takes those that
+/* handover_take.c - the next server: receives the listeners of the one before, and takes those that
  * its own options ask for.
  *
- * Listeners are found by their addresses, so what the options say is what is served: an address
- * that is new is opened, and one that is not asked for any more is closed.  Nothing that is
- * received is believed: each descriptor must be a listener.
+ * Listeners are found by their addresses, so the options decide what is served: a new address is
+ * opened, and one that is not asked for any more is closed.  Received descriptors are checked: each
+ * must be a listener.
  */
 #include <errno.h>
 #include <netinet/in.h>

@@ -184,7 +184,8 @@ static int find_either(struct loop *l, const struct http_ask *ask, struct source
     return l->route ? host_find_routed(l, ask, source) : host_find(l, ask, source);
 }
 
-/* Several sites, some of which answer each path by itself, and others do not. */
+/* Like host_find() or host_find_routed(), for several sites: some have a route and others do
+ * not. */
 static int host_find_aimed(void *site, const struct http_ask *ask, struct source **source)
 {
     struct loop *l = site;

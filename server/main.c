@@ -193,7 +193,7 @@ static const struct option_command *asked_about(char **argv)
     return command;
 }
 
-/* The program's own help or page; argv[1] names it, and what follows goes with it. */
+/* The program's own help or page; argv[1] names the program, and gets the arguments that follow. */
 static int ask_program(char **argv, const char *what)
 {
     char word[16], *ask[] = {argv[1], word, NULL, NULL};

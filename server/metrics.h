@@ -2,7 +2,7 @@
 /* metrics.h - a listener of its own for monitoring: /metrics and /.rung/health.
  *
  *   metrics.c        the listener, its clients, their deadlines
- *   metrics_page.c   what is not among the counters: time, descriptors
+ *   metrics_page.c   figures that are not counters: time, descriptors
  *   metrics_text.c   the counters as OpenMetrics, or in the older form of Prometheus
  *   metrics.def      the families: name, type, unit, and the counter
  *   meter.c          what is counted for it alone

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* metrics_page.c - a page of metrics for one request: what is not among the counters is found, then
- * metrics_text.c writes it.
+/* metrics_page.c - a page of metrics for one request: finds the figures that are not counters, then
+ * metrics_text.c writes the page.
  *
  * Descriptors are counted by their names in /proc.  The folder of this process is opened once, at
  * the start, because a user that a server has become, or its sandbox, may not open it later.

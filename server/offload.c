@@ -151,7 +151,8 @@ static void run_asked(struct offload *l, struct job *j)
 }
 
 /* One slice.  A long listing with more to gather keeps its place, because the oldest are finished
- * first.  A refill that found nothing goes to the back: with a filter that may take very long. */
+ * first.  A refill that found nothing goes to the back, because with a filter it may take very long
+ * to find something. */
 static void run_slice(struct offload *l, struct job *j)
 {
     bool going;

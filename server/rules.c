@@ -70,7 +70,7 @@ static int read_fields(struct fields *f, const struct serve_options *opt)
     return code ? code : fields_read(f, &opt->header);
 }
 
-/* Allocates what has content. */
+/* r->fields stays NULL if the options set no field. */
 static int open_fields(struct route *r, const struct serve_options *opt)
 {
     struct fields *f = calloc(1, sizeof(*f));

@@ -180,7 +180,7 @@ int sandbox_files_enter(const struct sandbox_files *files)
 
     if (version < 0)
         return version;
-    open_facts(facts); /* first: what is closed below leaves no free number under theirs (fork.c) */
+    open_facts(facts); /* first: numbers freed below must not be under theirs (fork.c) */
     ruleset = ruleset_open(version);
     if (ruleset < 0)
         return ruleset;

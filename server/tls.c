@@ -170,7 +170,7 @@ static bool takes(const struct conn *in)
     return in->want == CONN_RECV || conn_glances(in);
 }
 
-/* The outer connection wants what follows from the inner one's want. */
+/* Sets what the outer connection wants, by the inner one's want. */
 static void settle(struct conn *c, struct tls *t)
 {
     struct conn *in = tls_inner(c, t);

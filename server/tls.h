@@ -62,8 +62,8 @@ struct tls_layer {
      * shown is for that name or address.  Both may be NULL: nothing is known. */
     const char *(*name)(const void *link);
     bool (*covers)(const void *link, const char *name);
-    /* hear() has just failed: what was wrong with the client's certificate, if that is to be said
-     * now.  *more: clients that were refused since this was said last.  May be NULL. */
+    /* hear() has just failed: what was wrong with the client's certificate, if it should be
+     * reported now.  *more: clients that were refused since this was said last.  May be NULL. */
     bool (*fault)(void *link, char text[TLS_FAULT_TEXT], unsigned long long *more);
     /* The key that the next record would be made with; no more records are made here then.  False:
      * there is no such key.  The pointer may be NULL: there never is. */
@@ -121,7 +121,8 @@ struct tls_offer {
 /* Reads them, and reports what went wrong.  pairs must outlive *setup.  An exit code.  The caller
  * sets (*setup)->inner, and h2 and kernel if these were asked for. */
 int  tls_open(struct tls_setup **setup, const struct tls_pairs *pairs, struct tls_offer offer);
-/* Reads all files again; if that fails, what was read before stays in use.  Both are reported. */
+/* Reads all files again; if that fails, the certificates read before stay in use.  Both are
+ * reported. */
 void tls_reload(struct tls_setup *setup);
 void tls_close(struct tls_setup *setup); /* NULL is fine */
 /* The name and version of the library; NULL: this program was built without one. */

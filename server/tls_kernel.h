@@ -50,7 +50,8 @@ struct tls_kernel {
  * -errno. */
 int tls_kernel_refusal(void);
 int tls_kernel_take(int fd, const struct tls_keys *keys, struct tls_given *given);
-/* Says what is left to be said, without waiting.  True: TCP has all, or the connection is dead. */
+/* Sends close_notify if it has not been sent, without waiting.  True: TCP has all bytes, or the
+ * connection is dead. */
 bool tls_kernel_says(struct tls_last *last);
 
 /* --- tls_last.c ------------------------------------------------------------------------------- */

@@ -95,7 +95,7 @@ static bool is_signed(OCSP_BASICRESP *basic, X509 *issuer)
     return good;
 }
 
-/* Whether an entry is about that certificate: it has the digest of its own choice. */
+/* Whether an entry is about that certificate, by the digest algorithm that the entry uses. */
 static bool is_about(OCSP_SINGLERESP *entry, X509 *cert, X509 *issuer)
 {
     const OCSP_CERTID *id = OCSP_SINGLERESP_get0_id(entry);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* upload_write.c - the bytes of a file are written, by a helper if this thread must not wait.
+/* upload_write.c - writes the bytes of a file, with a helper if this thread must not wait.
  *
  * The helper is offload.c, as for listings, with a thread of its own.  The helper has an upload
  * from do_work() until its result is taken, and then the loop has it again.  If the connection ends

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* victims.c - the sessions that give up their slots: a short list, in the order in which they are
- * closed.  core/room.c decides that order; here the socket is asked for what the machine does not
- * know.  The caller owns the sessions and looks at each again before it ends it.
+ * closed.  core/room.c decides that order; this file asks the socket for facts that the machine
+ * does not know.  The caller owns the sessions and looks at each again before it ends it.
  */
 #include "../base/net.h"
 #include "inside.h"

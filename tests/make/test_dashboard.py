@@ -49,7 +49,7 @@ def test_the_dashboard_asks_for_what_is_there(page):
 
 
 def test_the_dashboard_leaves_little_out(page):
-    """It draws all families except a few internals of the cache, the start and the coroutine's stack."""
+    """The dashboard draws all families except a few internals of the cache, the start and the coroutine's stack."""
     with open(f"{TOP}/scripts/grafana/rung.json", encoding="ascii") as file:
         drawn = set(re.findall(r"\brung_\w+", file.read()))
     families = set(re.findall(r"^# TYPE (rung_\w+)", page, re.M))

@@ -2,7 +2,7 @@
 """HTTP/2: answers, many at a time, request bodies, how it is chosen, and how it ends.  Bounds are in test_h2_bounds.py.
 
 Engines do not know of HTTP/2, but the tests run on every engine: a connection receives while it sends, and is woken in the
-middle, which may go wrong.
+middle of that, which depends on the engine.
 """
 import base64
 import ctypes

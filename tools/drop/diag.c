@@ -3,8 +3,9 @@
  *
  * Dropping by addresses and ports alone would be careless: if the connection has ended since it was
  * listed, the kernel's search goes on to a socket that listens at that port, and SOCK_DESTROY ends
- * the listener.  With the cookie of the listing the kernel finds that socket or none.  libmnl looks
- * after what is easy to get wrong in netlink: alignment, sequence numbers, whose message it is.
+ * the listener.  With the cookie of the listing the kernel finds that socket or none.  libmnl takes
+ * care of the details of netlink that are easy to get wrong: alignment, sequence numbers, the
+ * origin of a message.
  */
 #include <errno.h>
 #include <libmnl/libmnl.h>

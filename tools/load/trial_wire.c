@@ -40,7 +40,7 @@ int talk_poll(const struct talk *t, short events, uint64_t until_ns)
 
 /* --- TLS -------------------------------------------------------------------------------------- */
 
-/* Sends what waits.  0, even if some has to wait; or -errno. */
+/* Sends the waiting bytes.  0, even if some has to wait; or -errno. */
 static int flush(const struct talk *t)
 {
     struct bytes *out = &t->secret->out;

@@ -147,7 +147,7 @@ static enum fault agreed(struct worker *w, struct client *c)
     return c->wire->h2 ? FAULT_NONE : wire_note(w, FAULT_CONNECT, "there is no memory for HTTP/2");
 }
 
-/* Handshakes, with what is at the front of *in. */
+/* Handshakes, with the bytes at the front of *in. */
 static enum fault handshake(struct worker *w, struct client *c, struct slice *in,
                             struct slice *plain)
 {
@@ -170,7 +170,7 @@ static enum fault handshake(struct worker *w, struct client *c, struct slice *in
     return tls_done(wire->tls) && !wire->h2 ? agreed(w, c) : FAULT_NONE;
 }
 
-/* Takes the server's SETTINGS, or what follows them too early. */
+/* Takes the server's SETTINGS, or bytes that follow them too early. */
 static enum fault hear_greeting(struct worker *w, struct client *c, struct slice plain)
 {
     enum fault what;

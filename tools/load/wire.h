@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* wire.h - what lies between a connection's socket and its requests, where that is more than the
- * bytes of HTTP/1.1: TLS, HTTP/2, or both.
+/* wire.h - the layers between a connection's socket and its requests, where there are any: TLS,
+ * HTTP/2, or both.
  *
  *   client.c, h2.c   requests and answers, of HTTP/1.1 or in frames   bytes in plain
  *   wire.c           both directions, and the greeting                w->clear, w->plain
