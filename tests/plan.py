@@ -17,8 +17,8 @@ from lib import arrangements
 
 PLANS = ("quick", "check", "all", "kernel", "debug-kernel")  # a layer belongs to some of them
 # Engines on which `check-all` runs every wire test: one that blocks, and the default one, which never does.  The other engines
-# and all arrangements of workers leave out tests marked any_engine, which ask nothing new of them.  asan has it on a third
-# engine.
+# and all arrangements of workers leave out tests marked any_engine, which ask nothing new of them.  asan runs them on
+# a third engine.
 IN_FULL = ("pool", "uring")
 OWN, OWN_CORE = "not any_engine", "core and not any_engine"
 OWN_SHORT = "not any_engine and not long"

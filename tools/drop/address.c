@@ -3,9 +3,9 @@
  *
  *   10.0.0.1:80    [2001:db8::1]:80    [fe80::1]%eth0:80
  *
- * The device after % is the one that the socket is bound to.  In a pair it stands at the local end,
- * the first.  The
- * module reads the same form (kernel/drop_pair.c), and tests/drop feeds both the same texts.
+ * The device after % is the one that the socket is bound to.  In a pair it belongs to the local
+ * end, which comes first.  The module reads the same form (kernel/drop_pair.c), and tests/drop
+ * feeds both the same texts.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* h2_absent.c - stands for h2.c where nghttp2's header is not installed: no connection ever has
- * HTTP/2. */
+/* h2_absent.c - is built in place of h2.c where nghttp2's header is not installed: no connection
+ * ever has HTTP/2. */
 #include "h2.h"
 
 bool h2_is_built(void)
