@@ -64,10 +64,12 @@ bool aim_has_fields(const struct server *srv)
 struct cache *aim_share(struct server *srv, struct cache **shares)
 {
     unsigned n = aim_sites(srv);
+    const struct cache_limits limits = {.bytes = srv->cache_bytes / n,
+                                        .reads = srv->tls && !srv->tls->kernel};
 
     for (unsigned i = 0; i < n; i++)
-        shares[i] = cache_share(srv->hosts ? srv->hosts->row[i].site : srv->site,
-                                srv->cache_bytes / n, srv->stats);
+        shares[i] = cache_share(srv->hosts ? srv->hosts->row[i].site : srv->site, limits,
+                                srv->stats);
     return shares[0];
 }
 

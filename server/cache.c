@@ -109,13 +109,18 @@ static void say_refusal(int err)
         say_error("answers are not kept in memory: %s", say_why(err));
 }
 
-static struct cache *cache_open(struct site *site, size_t bytes, struct stats *stats)
+static size_t lesser(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static struct cache *cache_open(struct site *site, struct cache_limits limits, struct stats *stats)
 {
     struct cache *c;
     struct stat st;
     int err = -ENODATA; /* no random number */
 
-    if (!bytes || !cache_fits(site->root_fd) || fstat(site->root_fd, &st) < 0)
+    if (!limits.bytes || !cache_fits(site->root_fd) || fstat(site->root_fd, &st) < 0)
         return NULL;
     c = calloc(1, sizeof(*c)); /* only used pages of its tables take memory */
     if (!c)
@@ -123,9 +128,10 @@ static struct cache *cache_open(struct site *site, size_t bytes, struct stats *s
     c->site = site;
     c->stats = stats;
     c->dev = st.st_dev;
-    c->bytes_max = bytes;
-    c->body_max = bytes / CACHE_BODY_SHARE < CACHE_BODY_BYTES_MAX ? bytes / CACHE_BODY_SHARE
-                                                                  : CACHE_BODY_BYTES_MAX;
+    c->bytes_max = limits.bytes;
+    c->body_max = lesser(limits.bytes / CACHE_BODY_SHARE, CACHE_BODY_BYTES_MAX);
+    c->file_max = limits.reads ? lesser(limits.bytes / CACHE_BODY_SHARE, CACHE_READ_BYTES_MAX)
+                               : c->body_max;
     atomic_store(&c->epoch, 1);
     if (hash_key(&c->key) < 0 || (err = cache_watch_open(c)) < 0) {
         say_refusal(err);
@@ -137,13 +143,13 @@ static struct cache *cache_open(struct site *site, size_t bytes, struct stats *s
     return c;
 }
 
-struct cache *cache_share(struct site *site, size_t bytes, struct stats *stats)
+struct cache *cache_share(struct site *site, struct cache_limits limits, struct stats *stats)
 {
     struct cache *c;
 
     pthread_mutex_lock(&site->rolls_lock);
     if (!site->cache)
-        site->cache = cache_open(site, bytes, stats);
+        site->cache = cache_open(site, limits, stats);
     c = site->cache;
     site->cache_shares += c != NULL;
     if (c)

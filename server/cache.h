@@ -32,10 +32,18 @@
 struct cache;
 struct cache_reader;
 
-/* A share in the process's cache of that site; the first share opens the cache, the last one closes
- * it.  bytes: what it may hold.  NULL: there is no cache, because bytes is 0, the folder is on a
+/* What a cache may hold. */
+struct cache_limits {
+    size_t bytes;
+    /* A file is read before it is sent, as for TLS, so larger ones are worth keeping, too:
+     * CACHE_READ_BYTES_MAX. */
+    bool reads;
+};
+
+/* A share in the process's cache of that site; the first share opens the cache, with its limits,
+ * and the last one closes it.  NULL: there is no cache, because its bytes are 0, the folder is on a
  * file system that does not allow it, or the kernel has no inotify instance left. */
-struct cache *cache_share(struct site *site, size_t bytes, struct stats *stats);
+struct cache *cache_share(struct site *site, struct cache_limits limits, struct stats *stats);
 /* The process's cache of that site, while a share keeps it open; or NULL. */
 struct cache *cache_of(struct site *site);
 /* Call it when no reader is left, and no source of the cache is held. */

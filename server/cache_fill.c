@@ -5,10 +5,10 @@
  * afterwards either is still true or has sent an event that is in the queue, and that event ends
  * the entry, whether it is in the table yet or not.
  *
- * Three kinds of answers are kept: files of up to CACHE_BODY_BYTES_MAX that are in the kernel's
- * memory now, redirects to a folder, and that nothing is there.  Refusals are not kept, nor is
- * whatever a symbolic link leads to, because a link's own path may change in folders that are not
- * on the way.  Listings have a file of their own: cache_listing.c.
+ * Three kinds of answers are kept: files of up to file_max bytes that are in the kernel's memory
+ * now, redirects to a folder, and that nothing is there.  Refusals are not kept, nor is whatever a
+ * symbolic link leads to, because a link's own path may change in folders that are not on the way.
+ * Listings have a file of their own: cache_listing.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -122,7 +122,7 @@ static bool is_kept(const struct cache *c, const struct cache_want *want, int er
     if (err == -ENOENT)
         return want->kind == CACHE_PAGE || c->site->rules.hidden || !path_is_hidden(want->path);
     return !err && (s->kind == SOURCE_REDIRECT ||
-                    (s->kind == SOURCE_BODY && s->size <= c->body_max));
+                    (s->kind == SOURCE_BODY && s->size <= c->file_max));
 }
 
 /* Reads all of it, from memory: the loop does not wait for a disk. */

@@ -16,6 +16,7 @@
 
 enum {
     CACHE_BODY_BYTES_MAX = 256 << 10, /* a longer file is sent from its descriptor */
+    CACHE_READ_BYTES_MAX = 2 << 20,   /* ... but this, where a file is read to be sent */
     CACHE_BODY_SHARE = 4,    /* ... as is one that takes more than one part in this many */
     CACHE_PATH_BYTES_MAX = 1024,
     CACHE_DEPTH_MAX = 16,    /* folders on the way: each has a watch */
@@ -167,7 +168,9 @@ struct cache {
     int events;   /* inotify */
     int mounts;   /* /proc/self/mountinfo, or -1 */
     dev_t dev;    /* of the root, known to be fit */
-    size_t bytes_max, body_max;
+    size_t bytes_max;
+    size_t body_max; /* of a listing, and of a file that is compressed */
+    size_t file_max;
     unsigned watches_max;
     atomic_int draining;         /* events have been read and not yet acted upon */
     atomic_size_t bytes;         /* of all entries that are not freed; and of whole answers, too */

@@ -192,6 +192,29 @@ static void what_is_not_kept(void **state)
     close_cache();
 }
 
+/* Where a file is read to be sent, as for TLS, larger ones are kept, though not compressed. */
+static void larger_files_are_kept(void **state)
+{
+    static const struct {
+        size_t cache, size;
+        uint64_t fills;
+    } rows[] = {{PLENTY, CACHE_READ_BYTES_MAX, 1},
+                {PLENTY, CACHE_READ_BYTES_MAX + 1, 0},
+                {LITTLE, LITTLE / CACHE_BODY_SHARE, 1},
+                {LITTLE, LITTLE / CACHE_BODY_SHARE + 1, 0}};
+    struct tree *t = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        make_zeros(t, "file", (off_t)rows[i].size);
+        open_cache_as(t, (struct cache_limits){.bytes = rows[i].cache, .reads = true});
+        for (int again = 0; again < 3; again++)
+            assert_int_equal(error_of(t, "/file"), 0);
+        assert_int_equal(stats_sum(stats, STAT_CACHE_FILLS), rows[i].fills);
+        assert_true(site_compress_max(t->site) <= CACHE_BODY_BYTES_MAX);
+        close_cache();
+    }
+}
+
 /* --- Changes that end an entry ---------------------------------------------------------------- */
 
 static void every_change_counts(void **state)
@@ -301,6 +324,7 @@ int main(void)
         TREE_TEST(an_index),
         TREE_TEST(pages_for_errors),
         TREE_TEST(what_is_not_kept),
+        TREE_TEST(larger_files_are_kept),
         TREE_TEST(every_change_counts),
         TREE_TEST(a_change_by_another_name),
         TREE_TEST(modes_count),

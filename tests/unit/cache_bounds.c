@@ -365,7 +365,7 @@ static void no_descriptor(void **state)
     none.rlim_cur = 3;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     now_ms = START;
-    assert_null(cache_share(t->site, PLENTY, NULL));
+    assert_null(cache_share(t->site, (struct cache_limits){PLENTY, false}, NULL));
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 

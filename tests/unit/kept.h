@@ -12,12 +12,17 @@ static struct cache *cache;
 static struct cache_reader *reader;
 static uint64_t now_ms;
 
-static inline void open_cache(struct tree *t, size_t bytes)
+static inline void open_cache_as(struct tree *t, struct cache_limits limits)
 {
     now_ms = START;
     assert_int_equal(stats_open(&stats, 1), 0);
-    cache = cache_share(t->site, bytes, stats);
+    cache = cache_share(t->site, limits, stats);
     reader = cache_reader_open(cache);
+}
+
+static inline void open_cache(struct tree *t, size_t bytes)
+{
+    open_cache_as(t, (struct cache_limits){.bytes = bytes});
 }
 
 static inline void close_cache(void)
