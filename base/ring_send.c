@@ -62,7 +62,7 @@ int ring_send_read(struct ring *r, const struct ring_send *op, const struct conn
     struct io_uring_sqe *sqe = ring_begin(r, op->data);
     struct ring_message *m;
     struct gather *g;
-    int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (out->last ? MSG_MORE : 0);
+    int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (out->more ? MSG_MORE : 0);
 
     if (!sqe)
         return -EBUSY;

@@ -348,7 +348,7 @@ static long send_memory(struct sender *s, int fd, const struct conn_out *out,
 
     gather_memory(&g, out, s->how.apart ? 1 : out->count);
     if (s->how.apart || g.segments == out->count || !g.room)
-        return send_gather(fd, g.iov, g.pieces, out->last && !s->how.apart);
+        return send_gather(fd, g.iov, g.pieces, out->more && !s->how.apart);
     more = true;
     if (gather_reaches_file(&g, out)) {
         const struct segment *range = &out->seg[g.segments];
@@ -356,7 +356,7 @@ static long send_memory(struct sender *s, int fd, const struct conn_out *out,
         w.len = g.room;
         if (!shows_bytes(s, range) || window_open(s, range, file, &w) < 0)
             w.len = 0; /* the range goes alone; if it cannot be read, the next call says so */
-        more = out->last || w.len < range->len;
+        more = out->more || w.len < range->len;
     }
     if (w.len > 0)
         g.iov[g.pieces++] = (struct iovec){w.bytes, w.len};

@@ -65,12 +65,11 @@ struct segment {
     bool lent;             /* the protocol releases source */
 };
 
-/* The segments that may be sent now, as one gather: up to OUT_SEGMENTS_MAX; only the last one may
- * be a file range. */
+/* What may be sent now, as one gather: OUT_SEGMENTS_MAX at most; only the last may be a range. */
 struct conn_out {
     const struct segment *seg;
     unsigned count;
-    bool last; /* the stream ends after these, perhaps at once: see conn_promised() */
+    bool more; /* MSG_MORE: the end (conn_promised()) or more bytes (conn_follows()) are at hand */
 };
 
 struct conn_proto {
@@ -122,7 +121,7 @@ struct conn {
     bool nested : 1;         /* the owner's: it speaks inside another connection */
     bool duplex : 1;         /* the protocol's: see conn_duplex() */
     bool owes : 1;           /* the protocol's: see conn_owes() */
-    bool stays_open : 1;     /* the protocol's: see conn_stays_open() */
+    bool stays_open : 1, follows : 1; /* the protocol's: see conn_stays_open(), conn_follows() */
 };
 
 /* Sets every field. */
@@ -260,6 +259,7 @@ void conn_more(struct conn *c, bool more); /* call proto->more() when all has be
 /* more() has nothing to queue yet: it is called again when the send queue has run empty, or, if it
  * is empty now, after conn_resume(). */
 void conn_wait(struct conn *c);
+void conn_follows(struct conn *c, bool follows); /* more() has bytes at hand, without waiting */
 /* more() cannot go on, and the end of the stream would look like the end of the answer. */
 void conn_fail(struct conn *c);
 /* The sending side of the transport is not the caller's to shut: more is sent there by others. */

@@ -171,6 +171,11 @@ void conn_wait(struct conn *c)
         c->flags |= CONN_BLOCKED;
 }
 
+void conn_follows(struct conn *c, bool follows)
+{
+    c->follows = follows;
+}
+
 void conn_stays_open(struct conn *c)
 {
     c->stays_open = true;
@@ -236,7 +241,8 @@ struct conn_out conn_out(const struct conn *c)
     while (out.count < c->out->count)
         if (!out.seg[out.count++].bytes)
             break; /* a file range is the last of a gather */
-    out.last = c->promised && !(c->flags & CONN_MORE) && out.count == c->out->count;
+    out.more = (c->follows || (c->promised && !(c->flags & CONN_MORE))) &&
+               out.count == c->out->count;
     return out;
 }
 

@@ -118,10 +118,23 @@ static struct piece gather(struct conn *c, const struct tls *t, size_t cap, bool
     return (struct piece){plain, (long)have};
 }
 
+/* Whether the inner connection shows bytes of which no record has been made. */
+static bool has_left(const struct conn *in, const struct tls *t)
+{
+    struct conn_out out = conn_out(in);
+    uint64_t shown = 0;
+
+    for (unsigned i = 0; i < out.count; i++)
+        shown += out.seg[i].len;
+    return t->said < shown;
+}
+
 /* Makes records of the inner output while there is room for them. */
 static void speak(struct conn *c, struct tls *t)
 {
     struct conn *in = tls_inner(c, t);
+
+    conn_follows(c, false);
 
     if (t->setup->kernel && tls_by_kernel(c, t)) {
         tls_lend(c, t);
@@ -133,8 +146,10 @@ static void speak(struct conn *c, struct tls *t)
         size_t cap = io.out_cap > TLS_RECORD_EXTRA ? io.out_cap - TLS_RECORD_EXTRA : 0;
         struct piece piece;
 
-        if (cap < TLS_PIECE_BYTES)
+        if (cap < TLS_PIECE_BYTES) {
+            conn_follows(c, has_left(in, t));
             return;
+        }
         piece = gather(c, t, cap < TLS_RECORD_BYTES ? cap : TLS_RECORD_BYTES,
                        io.out_cap == OUTQ_BYTES);
         if (piece.n == 0 || piece.n == -EAGAIN)

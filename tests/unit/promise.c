@@ -38,7 +38,7 @@ static void check(struct rig *r, const struct row *row, size_t cut)
     for (size_t at = 0; at < len && r->c.want == CONN_RECV; at += cut) {
         conn_feed(&r->c, row->input + at, len - at < cut ? len - at : cut, r->now);
         while (r->c.want == CONN_SEND) {
-            last = conn_out(&r->c).last;
+            last = conn_out(&r->c).more;
             take(r, SIZE_MAX);
         }
     }
@@ -80,7 +80,7 @@ static void a_server_that_ends_it_has_no_promise(void **state)
     rig_open(&r, &http_proto);
     r.fake->host.closing = true;
     feed(&r, "GET /p1" HOST "\r\n");
-    assert_false(conn_out(&r.c).last);
+    assert_false(conn_out(&r.c).more);
     drain(&r);
     assert_int_equal(r.c.want, CONN_LINGER);
     assert_false(conn_promised(&r.c));
@@ -95,9 +95,9 @@ static void closing_at_once(void **state)
     (void)state;
     rig_open(&r, &http_proto);
     feed(&r, "GET /p1000000" HOST CLOSE "\r\n");
-    assert_true(conn_out(&r.c).last);
+    assert_true(conn_out(&r.c).more);
     take(&r, 100);
-    assert_true(conn_out(&r.c).last);
+    assert_true(conn_out(&r.c).more);
     drain(&r);
     assert_true(conn_shuts(&r.c));
     assert_true(conn_promised(&r.c));

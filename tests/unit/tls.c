@@ -85,6 +85,28 @@ static void a_flight_larger_than_the_queue(void **state)
     }
 }
 
+/* An answer that fills the queue several times is announced each time but the last. */
+static void what_follows_is_announced(void **state)
+{
+    static const struct {
+        const char *talk;
+        unsigned more;
+    } rows[] = {{"GET /p10 HTTP/1.1\r\nHost: a\r\n\r\n", 0},
+                {"GET /p30000 HTTP/1.1\r\nHost: a\r\n\r\n", 0},
+                {"GET /p100000 HTTP/1.1\r\nHost: a\r\n\r\n", 3}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct one *o = one_open();
+
+        one_handshake(o);
+        one_asks(o, rows[i].talk, TLS_RECORD_BYTES);
+        assert_int_equal(o->more, rows[i].more);
+        assert_true(conn_idle(o->h.c));
+        one_close(o);
+    }
+}
+
 static void an_idle_one_holds_no_queue(void **state)
 {
     struct one *o = one_open();
@@ -308,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_wherever_it_is_cut),
         cmocka_unit_test(a_flight_larger_than_the_queue),
+        cmocka_unit_test(what_follows_is_announced),
         cmocka_unit_test(an_idle_one_holds_no_queue),
         cmocka_unit_test(half_a_request_and_its_end),
         cmocka_unit_test(half_a_request_cut_short),

@@ -20,6 +20,7 @@ struct one {
     struct tls_setup setup;
     size_t cut, sip;  /* bytes of a receive, of a send; 0: as many as there are */
     size_t most;      /* shown by conn_out() at once */
+    unsigned more;    /* sends that announced that more follows */
     /* What the client received. */
     char rec[FAKE_EXTRA + TLS_RECORD_BYTES], *plain;
     size_t have, len, handshake;
@@ -106,7 +107,11 @@ static inline void one_take(struct one *o)
         }
     }
     o->most = shown > o->most ? shown : o->most;
+    o->more += out.more;
     conn_sent(o->h.c, taken, o->h.loop.now_ms);
+    /* What was announced is there now; the kernel would hold back the last packet until then. */
+    must(!out.more || taken < shown || o->h.c->want != CONN_RECV);
+    must(!out.more || taken < shown || o->h.c->want != CONN_WAIT);
 }
 
 /* Sends what is to be sent, and finishes what the host put off. */
