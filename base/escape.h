@@ -8,8 +8,8 @@
 #include "../core/http.h"
 
 /* For JSON strings: quote, backslash and everything outside 0x20-0x7e as \u00HH.  A byte is taken
- * as the code point of its value, so that any bytes make valid JSON and none are lost.  buf has
- * cap >= 8 bytes. */
+ * as the code point of its value: any bytes make valid JSON, and a reader can tell which they were.
+ * buf has cap >= 8 bytes. */
 void escape_json(char *buf, size_t cap, struct slice s);
 
 /* For quoted fields of logs: the same bytes as \xHH; cap >= 8. */

@@ -170,9 +170,9 @@ void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock,
                  const struct conn_host *host);
 /* Releases everything except the connection's own memory.  May sleep. */
 void kconn_finish(struct kconn *k);
-/* Counts a connection, whose memory is free now, as gone, and wakes the thread that waits for the
- * last one.  Call it only in a work item of one of the server's queues: serve_free() waits for
- * those before it frees serve. */
+/* Counts a connection, whose memory is free now, as gone, lets paused listeners go on, and wakes
+ * the thread that waits for the last one.  Call it only in a work item of one of the server's
+ * queues: serve_free() waits for those before it frees serve. */
 void kserve_left(struct kserve *s);
 /* Whether the connection must end because the server stops or its slot is wanted, which counts
  * as an eviction.  Only the thread or work item that may touch the machine calls this and the

@@ -9,8 +9,8 @@
 
 const char *const meter_methods[METER_METHODS] = {"GET", "HEAD", "OPTIONS", "other"};
 
-/* Upper edges, included: a hit takes microseconds, and a slow client keeps an answer for
- * seconds. */
+/* Upper bounds of the buckets, inclusive: a hit takes microseconds, and a slow client keeps an
+ * answer for seconds. */
 #define EDGES(X) \
     X(25000, "0.000025") X(50000, "0.00005") X(100000, "0.0001") X(250000, "0.00025") \
     X(500000, "0.0005") X(1000000, "0.001") X(2500000, "0.0025") X(5000000, "0.005") \

@@ -30,7 +30,7 @@ static uint64_t names_in(DIR *folder)
     return n;
 }
 
-/* 0: it cannot be looked at.  After --user the kernel shows a process's descriptors to that
+/* Descriptors of a process; 0: they cannot be seen.  After --user the kernel shows them to that
  * process alone. */
 static uint64_t count_of(pid_t pid)
 {

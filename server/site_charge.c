@@ -87,8 +87,8 @@ static bool is_dead(pid_t pid)
     return dead;
 }
 
-/* Release the claims of processes that have died.  If another process has the number by now, the
- * claim stays until that process ends, or claims. */
+/* Release the claims of processes that have died.  If another process has the same id by now, the
+ * claim stays until that process ends, or makes a claim itself. */
 static bool sweep(struct site_shared *shared)
 {
     unsigned claims = atomic_load(&shared->claims);

@@ -98,7 +98,7 @@ static const char *const script_formats[] = {
     "GET /small?%u HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
 };
 
-/* The server answers nothing behind one of these.  With the first PROMISES the client promises to
+/* The server answers nothing after one of these.  With the first PROMISES the client promises to
  * send nothing more (RFC 9112 9.3, 9.6), and keeps the promise: a client that breaks it may be
  * reset, see tests/wire/test_close.py. */
 enum { PROMISES = 3 };

@@ -44,8 +44,8 @@ static void check(struct rig *r, const struct row *row, size_t cut)
     }
     if (r->c.want != CONN_LINGER || !conn_shuts(&r->c))
         fail_msg("%s: it does not end", row->input);
-    /* Bytes not fed when the answer was sent are still in the socket, where the caller sees
-     * them. */
+    /* With cuts, bytes may still be in the socket when the answer is sent: conn_promised() does not
+     * know of them, and its caller looks for them. */
     if (cut >= len && conn_promised(&r->c) != row->promised)
         fail_msg("%s: promised %d", row->input, conn_promised(&r->c));
     if (last != conn_promised(&r->c))

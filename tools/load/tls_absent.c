@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tls_absent.c - is built in place of tls.c where OpenSSL's header is not installed: it never makes
- * a context, and so no connection. */
+/* tls_absent.c - takes the place of tls.c where OpenSSL's header is not installed: no context is
+ * ever made, and so no connection by TLS. */
 #include "../../base/say.h"
 #include "tls.h"
 

@@ -15,7 +15,7 @@ enum {
     BAR_COLUMNS = 40,
     POWERS = 40,
     /* From khttpd's notes (docs/course.md), which measured kthread_run() over 100,000 calls: most
-     * calls take less than the first, and some of the last ones more than the second. */
+     * calls take less than DOCUMENT_MOST_NS, and some of the last more than DOCUMENT_TAIL_NS. */
     DOCUMENT_MOST_NS = 500000,
     DOCUMENT_TAIL_NS = 1500000
 };
