@@ -179,7 +179,7 @@ static int coro_run(struct worker *w)
     err = loop_open(w, &sc.loop);
     if (err)
         return err;
-    err = epset_open(&sc.set, w);
+    err = epset_open(&sc.set, sc.loop);
     if (!err)
         err = epset_add(&sc.set, loop_wake_fd(sc.loop), EPOLLIN, &sc);
     if (!err)

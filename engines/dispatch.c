@@ -136,7 +136,7 @@ static int turns(struct dispatcher *d)
 
 static int dispatcher_open(struct dispatcher *d, struct worker *w)
 {
-    int err = epset_open(&d->set, w);
+    int err = epset_open(&d->set, d->loop);
 
     if (!err && pipe2(d->home, O_CLOEXEC) < 0)
         err = -errno;
@@ -157,6 +157,7 @@ static void dispatcher_close(struct dispatcher *d)
         thread_pool_close(d->pool);
     if (d->home[1] >= 0)
         close(d->home[1]);
+    loop_has_set(d->loop, -1); /* it still closes sessions */
     epset_close(&d->set);
 }
 

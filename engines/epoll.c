@@ -136,7 +136,7 @@ static int epoll_run(struct worker *w)
         return err;
     if (w->tuning.trigger == TRIGGER_EDGE)
         loop_is_edge_triggered(l);
-    err = epset_open(&set, w);
+    err = epset_open(&set, l);
     if (!err)
         err = epset_add(&set, loop_wake_fd(l), EPOLLIN, l);
     if (!err)

@@ -31,11 +31,14 @@ static inline int epset_add(const struct epset *set, int fd, uint32_t events, vo
     return epoll_ctl(set->fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
-static inline int epset_open(struct epset *set, struct worker *w)
+static inline int epset_open(struct epset *set, struct loop *l)
 {
+    struct worker *w = loop_worker(l);
+
     *set = (struct epset){.worker = w, .fd = epoll_create1(EPOLL_CLOEXEC)};
     if (set->fd < 0)
         return -errno;
+    loop_has_set(l, set->fd);
     /* stop_fd stays readable, so it is reported only once; loop_tick() sees the stop */
     return epset_add(set, w->stop_fd, EPOLLIN | EPOLLONESHOT, w);
 }

@@ -99,7 +99,7 @@ int loop_open_blocking(struct worker *w, struct loop **loop)
     if (!l)
         return -ENOMEM;
     l->worker = w;
-    l->wake_fd = -1;
+    l->wake_fd = l->set_fd = -1;
     l->now_ms = clock_ms();
     wheel_init(&l->wheel, l->now_ms);
     host_init(&l->host, l);
@@ -154,6 +154,11 @@ struct session *loop_next(const struct loop *l, const struct session *s)
 void loop_is_edge_triggered(struct loop *l)
 {
     l->edge = true;
+}
+
+void loop_has_set(struct loop *l, int epoll_fd)
+{
+    l->set_fd = epoll_fd;
 }
 
 bool loop_stopping(const struct loop *l)

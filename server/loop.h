@@ -51,6 +51,7 @@ struct loop {
     struct bench *bench; /* null engine only */
     struct victims *victims; /* sessions that give up their slots, from loop_expired(); or NULL */
     int wake_fd;          /* readable: call loop_woken(); engines wait on it as on the sockets */
+    int set_fd;           /* the engine's: loop_has_set() */
     /* no descriptor or no room for another connection: do not wait for listeners */
     bool paused;
     bool awaited;         /* stepped back: a client waited at the last look */

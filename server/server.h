@@ -117,6 +117,10 @@ unsigned loop_live(const struct loop *l); /* sessions open */
 struct session *loop_next(const struct loop *l, const struct session *s);
 /* Readiness is reported once: session_pump() goes on until -EAGAIN. */
 void loop_is_edge_triggered(struct loop *l);
+/* The sockets of sessions are in this epoll set; -1: in none.  As long as a copy of its descriptor
+ * is left, close() does not take a socket out, and the set goes on to report it, for a session that
+ * is gone.  Where there is a copy (conn_stays_open()), the loop therefore takes it out. */
+void loop_has_set(struct loop *l, int epoll_fd);
 /* loop_tick() has seen a stop signal. */
 bool loop_stopping(const struct loop *l);
 

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 #include "../base/net.h"
 #include "address_limits.h"
@@ -101,6 +102,8 @@ void session_fini(struct loop *l, struct session *s)
     if (conn_unfinished(&s->conn))
         net_cut(s->fd);
     conn_fini(&s->conn);
+    if (s->conn.stays_open && l->set_fd >= 0)
+        (void)epoll_ctl(l->set_fd, EPOLL_CTL_DEL, s->fd, NULL);
     connection_close(srv, s->fd);
     stats_add(stats, STAT_CLOSED, 1);
 }

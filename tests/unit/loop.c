@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* loop.c - the promises of a loop to its engine, one call at a time: sessions, deadlines,
  * stopping. */
+#include <sys/epoll.h>
 #include "turns.h"
 
 /* --- The usual course ------------------------------------------------------------------------- */
@@ -31,6 +32,43 @@ static void accept_pump_close(void **state)
     assert_int_equal(f.l->live, 0);
     assert_int_equal(stats_sum(f.s.srv.stats, STAT_BYTES), 5);
     end(&f);
+}
+
+/* What an epoll set says of a socket whose session is gone, but not a copy of its descriptor. */
+static int events_without_session(bool stays_open)
+{
+    uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
+    struct epoll_event ev = {.events = EPOLLIN};
+    int client, copy, n, set = epoll_create1(EPOLL_CLOEXEC);
+    struct fixture f;
+    struct session *s;
+
+    serving_fill(&f.s, &engine_epoll, &echo_proto);
+    begin(&f);
+    loop_has_set(f.l, set);
+    s = let_in(&f, &client);
+    assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, s->fd, &ev), 0);
+    copy = dup(s->fd);
+    if (stays_open)
+        conn_stays_open(&s->conn);
+    session_close(f.l, s);
+    assert_true(client_send(client, "hello", 5));
+    while (net_unread(copy) < 5 && serving_ms() < until_ms)
+        serving_nap(1);
+    assert_int_equal(net_unread(copy), 5);
+    n = epoll_wait(set, &ev, 1, 0);
+    close(copy);
+    close(client);
+    end(&f);
+    close(set);
+    return n;
+}
+
+static void a_socket_that_stays_open_leaves_the_set(void **state)
+{
+    (void)state;
+    assert_int_equal(events_without_session(true), 0);
+    assert_int_equal(events_without_session(false), 1); /* why that is needed */
 }
 
 static void date_is_there_from_the_start(void **state)
@@ -328,6 +366,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accept_pump_close),
+        cmocka_unit_test(a_socket_that_stays_open_leaves_the_set),
         cmocka_unit_test(date_is_there_from_the_start),
         cmocka_unit_test(memory_goes_round),
         cmocka_unit_test(silent_one_expires_not_early),
