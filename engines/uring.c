@@ -122,8 +122,10 @@ static void leave(struct uring *u, struct session *s)
         return;
     if (s->conn.want == CONN_SEND)
         (void)ring_cancel(&u->ring, uring_data(s, TAG_WRITABLE)); /* a poll may report no more */
-    if (s->conn.want == CONN_SEND || !ring_cancel(&u->ring, uring_data(s, TAG_RECV)))
+    if (s->conn.want == CONN_SEND)
         shutdown(s->fd, SHUT_RDWR); /* ends the operation that is in flight */
+    else if (!ring_cancel(&u->ring, uring_data(s, TAG_RECV)))
+        shutdown(s->fd, SHUT_RD); /* more may have to be sent: conn_stays_open() */
 }
 
 /* --- Turns ------------------------------------------------------------------------------------ */

@@ -207,11 +207,18 @@ static void end(struct session *s, unsigned how)
 
 /* For a session whose machine is at rest.  In the middle of an answer the connection is reset: see
  * session_fini() in session.c. */
-static void cut(struct session *s)
+static void cut(struct session *s, unsigned how)
 {
     if (s->conn.want == CONN_SEND)
         net_cut(s->fd);
-    end(s, ENDED);
+    end(s, how);
+}
+
+/* How such a session is ended before the server must stop.  Another thread may still have to send
+ * in its place: conn_stays_open(). */
+static unsigned way_out(const struct session *s)
+{
+    return conn_idle(&s->conn) || s->conn.stays_open ? ENDED_READING : ENDED;
 }
 
 static void count(struct watchdog *wd, enum stat_id stat)
@@ -232,19 +239,15 @@ static bool cut_off(const struct watchdog *wd)
 /* Look at one session whose machine is at rest.  Returns its deadline. */
 static uint64_t look(struct watchdog *wd, struct session *s)
 {
-    /* The session's thread may have received a request before its turn: that request is
+    /* The thread of an idle session may have received a request before its turn: that request is
      * answered. */
-    bool idle = conn_idle(&s->conn);
+    unsigned how = way_out(s);
 
     if (wd->drain_ms && session_may_leave(wd->worker, s, wd->now_ms))
         end(s, ENDED_READING);
-    if (s->conn.deadline_ms <= wd->now_ms && s->shut < (idle ? ENDED_READING : ENDED) &&
-        session_overdue(s, wd->now_ms)) {
+    if (s->conn.deadline_ms <= wd->now_ms && s->shut < how && session_overdue(s, wd->now_ms)) {
         count(wd, STAT_EXPIRED);
-        if (idle)
-            end(s, ENDED_READING);
-        else
-            cut(s);
+        cut(s, how);
     }
     return s->conn.deadline_ms > wd->now_ms ? s->conn.deadline_ms : wd->now_ms;
 }
@@ -266,7 +269,7 @@ static uint64_t look_at_all(struct watchdog *wd, struct victims *v)
             continue; /* its thread is at work: any deadline it sets is shortest_ms away */
         }
         if (cut_off(wd))
-            cut(s);
+            cut(s, ENDED);
         deadline_ms = look(wd, s);
         next_ms = deadline_ms < next_ms ? deadline_ms : next_ms;
         if (v && s->shut == 0)
@@ -280,18 +283,12 @@ static uint64_t look_at_all(struct watchdog *wd, struct victims *v)
  * reading only: a request that arrives at this moment is still answered. */
 static void evict(struct watchdog *wd, struct session *s, const struct room *r)
 {
-    enum room_claim claim;
-
     if (!session_trylock(s))
         return;
-    claim = session_place(s, r).claim;
-    if (claim != ROOM_KEEPS) {
+    if (session_place(s, r).claim != ROOM_KEEPS) {
         count(wd, STAT_EVICTED);
         wd->evicted_ms = wd->now_ms;
-        if (claim == ROOM_IDLE)
-            end(s, ENDED_READING);
-        else
-            cut(s);
+        cut(s, way_out(s));
     }
     session_unlock(s);
 }
