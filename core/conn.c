@@ -298,13 +298,17 @@ void conn_feed(struct conn *c, const char *bytes, size_t n, uint64_t now_ms)
 
 void conn_sent(struct conn *c, size_t n, uint64_t now_ms)
 {
+    uint32_t behind;
+
     core_assert(c->want == CONN_SEND && n);
     c->sent += n;
     outq_take(c, n);
     if (outq_has_output(c)) {
         /* The mark of conn_overdue() is half a counter: do not let it fall further behind than that
-         * half can tell. */
-        if ((uint32_t)c->sent - c->moved > 1u << 30) {
+         * half can tell.  The mark may be ahead, too, where the transport adds bytes of its own
+         * that the peer acknowledges (records that the kernel makes). */
+        behind = (uint32_t)c->sent - c->moved;
+        if (behind > 1u << 30 && behind < 3u << 30) {
             c->moved = (uint32_t)c->sent;
             c->deadline_ms = now_ms + c->host->send_ms;
         }

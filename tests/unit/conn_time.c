@@ -193,6 +193,20 @@ static void earlier_answers_on_their_way_give_one_window(void **state)
     assert_true(conn_overdue(&c, 5000 + 2 * PROGRESS - 1, 2002 + 3 * SEND));
 }
 
+/* The transport adds bytes, which are acknowledged, too. */
+static void a_peer_may_have_more_than_was_sent(void **state)
+{
+    (void)state;
+    feed_at(2000, "p100000\n");
+    sent_at(2001, 50000);
+    assert_false(conn_overdue(&c, 60000, 2000 + SEND));
+    sent_at(2001 + SEND, 1); /* a byte is no progress */
+    assert_int_equal(c.deadline_ms, 2000 + 2 * SEND);
+    assert_false(conn_overdue(&c, 60000 + PROGRESS, 2000 + 2 * SEND));
+    sent_at(2001 + 2 * SEND, 1);
+    assert_true(conn_overdue(&c, 60000 + 2 * PROGRESS - 1, 2000 + 3 * SEND));
+}
+
 static void more_than_four_gigabytes_in_a_window(void **state)
 {
     struct source *big = fake_source(fake, 'f', 0);
@@ -373,6 +387,7 @@ int main(void)
         TEST(what_the_peer_has_counts_and_not_what_was_sent),
         TEST(a_slow_reader_of_a_deep_buffer_is_alive),
         TEST(earlier_answers_on_their_way_give_one_window),
+        TEST(a_peer_may_have_more_than_was_sent),
         TEST(more_than_four_gigabytes_in_a_window),
         TEST(pieces_do_not_restart_the_window),
         TEST(a_wait_is_not_the_peers_fault),
