@@ -52,6 +52,14 @@ static uint64_t raise_descriptors(void)
     return limit.rlim_cur;
 }
 
+/* Those of connections that have no session any more. */
+static unsigned descriptors_of_lasts(const struct server *srv, uint64_t descriptors)
+{
+    bool any = srv->hosts && srv->hosts->tls.count && srv->opt->ktls != KTLS_OFF;
+
+    return any ? tls_last_limit(descriptors) : 0;
+}
+
 /* The limit of descriptors holds for each process by itself. */
 static uint64_t connections_allowed(const struct server *srv, uint64_t descriptors)
 {
@@ -59,6 +67,7 @@ static uint64_t connections_allowed(const struct server *srv, uint64_t descripto
     uint64_t each = DESCRIPTORS_PER_CONNECTION + arrange_pipes_each(&srv->arrangement, srv->engine);
     uint64_t beside = DESCRIPTORS_RESERVED + arrange_pipes(&srv->arrangement, srv->engine) +
                       (opt->metrics ? METRICS_DESCRIPTORS : 0) +
+                      descriptors_of_lasts(srv, descriptors) +
                       (srv->hosts ? (srv->hosts->count - 1) * DESCRIPTORS_PER_HOST : 0);
     uint64_t most = descriptors > beside + each ? (descriptors - beside) / each : 1;
 

@@ -57,7 +57,10 @@ bool tls_kernel_says(struct tls_last *last);
 /* --- tls_last.c ------------------------------------------------------------------------------- */
 
 extern const struct tls_kernel tls_kernel;
-/* Waits until TCP has all bytes that were left to the thread, --drain-timeout at most. */
+/* How many connections the thread has at most, with that many descriptors in a process.  Call it
+ * before the server starts. */
+unsigned tls_last_limit(uint64_t descriptors);
+/* Waits until the thread has ended all that was left to it, --drain-timeout at most. */
 struct server;
 void tls_last_wait(const struct server *srv);
 

@@ -8,6 +8,10 @@
  * looked at again after a few milliseconds, and then less and less often.  After it was shut it
  * lingers here, because its session may be gone.  The thread begins with the first connection and
  * stays.
+ *
+ * There is a limit, because each connection holds a descriptor beyond those of sessions, and no
+ * session or address is charged for it.  At the limit the connection that has waited longest is
+ * reset: clients that stay here on purpose must not take the place of those that need a second.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +26,8 @@
 #include "tls_kernel.h"
 
 enum {
-    LASTS_MAX = 1024, /* each holds a descriptor beyond those of sessions */
+    LASTS_MAX = 1024,
+    LASTS_PART = 16, /* ... and this part of the descriptors */
     READS_MAX = 16,
     PAUSE_MIN_MS = 4,
     PAUSE_MAX_MS = 256,
@@ -40,10 +45,19 @@ struct waits {
 
 /* One for the process, as its thread is. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct waits *first; /* locked, like count and runs */
+static pthread_cond_t changed; /* from the thread's start on */
+static struct waits *first; /* locked, like count and runs; the newest first */
 static unsigned count;
 static bool runs;
+static unsigned most = LASTS_MAX; /* set before there are threads */
+
+unsigned tls_last_limit(uint64_t descriptors)
+{
+    uint64_t part = descriptors / LASTS_PART;
+
+    most = part > LASTS_MAX ? LASTS_MAX : part ? (unsigned)part : 1;
+    return most;
+}
 
 /* Unread bytes would make close() reset the connection.  True: the peer has ended its side. */
 static bool discard(int fd)
@@ -88,6 +102,29 @@ static bool look(struct waits *w, uint64_t now_ms)
     return true;
 }
 
+/* Locked. */
+static void drop(struct waits **at)
+{
+    struct waits *w = *at;
+
+    *at = w->next;
+    count--;
+    close(w->last.fd);
+    free(w);
+}
+
+/* Locked: there is one. */
+static void drop_oldest(void)
+{
+    struct waits **at = &first;
+
+    while ((*at)->next)
+        at = &(*at)->next;
+    if (!(*at)->shut)
+        net_cut((*at)->last.fd);
+    drop(at);
+}
+
 /* Looks at those that are due.  Returns when the next one is.  Locked: nothing here waits. */
 static uint64_t look_at_all(uint64_t now_ms)
 {
@@ -97,10 +134,7 @@ static uint64_t look_at_all(uint64_t now_ms)
     for (struct waits **at = &first; (w = *at);) {
         if (w->due_ms <= now_ms) {
             if (look(w, now_ms)) {
-                *at = w->next;
-                count--;
-                close(w->last.fd);
-                free(w);
+                drop(at);
                 continue;
             }
             w->due_ms = now_ms + w->pause_ms;
@@ -125,7 +159,7 @@ static void *run(void *arg)
             continue;
         }
         ms = next_ms > now_ms ? next_ms - now_ms : 1;
-        clock_gettime(CLOCK_REALTIME, &until);
+        clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += (long)ms * 1000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
@@ -134,12 +168,26 @@ static void *run(void *arg)
     return NULL;
 }
 
+/* The clock of the machine may be set; this one is not. */
+static bool prepare(void)
+{
+    pthread_condattr_t attr;
+    bool fine = pthread_condattr_init(&attr) == 0;
+
+    if (!fine)
+        return false;
+    fine = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
+           pthread_cond_init(&changed, &attr) == 0;
+    pthread_condattr_destroy(&attr);
+    return fine;
+}
+
 /* Locked. */
 static bool starts(void)
 {
     pthread_t thread;
 
-    if (!runs && thread_start(&thread, run, NULL) == 0)
+    if (!runs && prepare() && thread_start(&thread, run, NULL) == 0)
         runs = pthread_detach(thread) == 0;
     return runs;
 }
@@ -158,7 +206,9 @@ static bool add(const struct tls_last *last)
     w->acked = net_acked(last->fd, 0);
     w->until_ms = w->due_ms + last->send_ms;
     pthread_mutex_lock(&lock);
-    if (w->last.fd >= 0 && count < LASTS_MAX && starts()) {
+    if (w->last.fd >= 0 && starts()) {
+        while (count >= most)
+            drop_oldest();
         w->next = first;
         first = w;
         count++;
@@ -185,14 +235,13 @@ static bool end(struct tls_last *last)
 
 const struct tls_kernel tls_kernel = {tls_kernel_take, end};
 
-/* Whether TCP does not have all of one of them. */
+/* Those that linger count: a process that ends would reset them if the client says more. */
 static bool any_left(void)
 {
-    bool any = false;
+    bool any;
 
     pthread_mutex_lock(&lock);
-    for (const struct waits *w = first; w && !any; w = w->next)
-        any = !w->shut;
+    any = first != NULL;
     pthread_mutex_unlock(&lock);
     return any;
 }

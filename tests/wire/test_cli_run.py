@@ -123,6 +123,17 @@ def test_processes_have_descriptors_each(begin, site, kind, most):
         assert server.end() == EXIT_DONE and server.count("--max-connections") == (asked > most)
 
 
+@pytest.mark.userspace("TLS")
+def test_descriptors_that_outlive_sessions(begin, site):
+    """--ktls: a sixteenth of 512 is for connections that only wait for their end."""
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+    for when, most in (("off", 240), ("large", 224)):
+        server = begin("-p", "0", "-w", "1", "--tls", "self", "--ktls", when, "--max-connections", str(most + 1), site, preexec_fn=few)
+        server.said(rf"--max-connections {most + 1}: 512 descriptors allow only {most} ")
+        assert server.end() == EXIT_DONE
+
+
 # --- Signals -------------------------------------------------------------------------------------------
 
 
