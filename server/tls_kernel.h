@@ -34,6 +34,7 @@ struct tls_last {
     int fd;
     struct tls_given given;
     bool says_end; /* close_notify has yet to be said */
+    uint64_t quiet; /* 0, or what the peer had at the last look, when that was all */
     uint32_t send_ms, progress_bytes; /* a peer that takes less in this time is given up */
 };
 
