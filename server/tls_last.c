@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/select.h>
 #include <time.h>
 #include <unistd.h>
 #include "../base/clock.h"
@@ -192,6 +193,14 @@ static bool starts(void)
     return runs;
 }
 
+/* The low numbers are left to sessions: select() knows no others. */
+static int copy_of(int fd)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, FD_SETSIZE);
+
+    return copy < 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : copy;
+}
+
 /* True: the thread goes on with a copy of last->fd.  False: there is none. */
 static bool add(const struct tls_last *last)
 {
@@ -201,7 +210,7 @@ static bool add(const struct tls_last *last)
     if (!w)
         return false;
     *w = (struct waits){.last = *last, .pause_ms = PAUSE_MIN_MS};
-    w->last.fd = fcntl(last->fd, F_DUPFD_CLOEXEC, 0);
+    w->last.fd = copy_of(last->fd);
     w->due_ms = clock_ms() + PAUSE_MIN_MS;
     w->acked = net_acked(last->fd, 0);
     w->until_ms = w->due_ms + last->send_ms;
