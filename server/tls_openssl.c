@@ -229,11 +229,20 @@ static bool fault(void *p, char text[TLS_FAULT_TEXT], unsigned long long *more)
     return client_fault(link->ssl, text) && store_refused(link->store, more);
 }
 
+/* Whether the client takes no whole records (RFC 6066 4).  The kernel makes no others. */
+static bool wants_fragments(const SSL *ssl)
+{
+    const SSL_SESSION *session = SSL_get_session(ssl);
+
+    return session && SSL_SESSION_get_max_fragment_length(session) != 0;
+}
+
 /* Forgets the secret: a record made here would have a number that the kernel uses, too. */
 static bool keys(void *p, struct tls_keys *keys)
 {
     struct link *link = p;
-    bool fine = !rekeys(p) && tls_keys_of(link->ssl, &link->secret, keys);
+    bool fine = !rekeys(p) && !wants_fragments(link->ssl) &&
+                tls_keys_of(link->ssl, &link->secret, keys);
 
     tls_keys_forget(&link->secret);
     return fine;

@@ -423,13 +423,14 @@ def test_a_client_of_tls_1_2_renegotiates(secure):
 
 
 @pytest.mark.core
-def test_a_client_asks_for_new_keys_first(secure):
-    """Before the kernel has the key: OpenSSL makes a new one, and stays."""
+@pytest.mark.parametrize("option, says", [("-tls1_3", b"K\n"), ("-maxfraglen=512", b"")], ids=["new keys", "small records"])
+def test_a_client_that_the_kernel_cannot_serve(secure, option, says):
+    """It asks for new keys before the kernel has them, or takes no records of 16 KiB (RFC 6066 4): OpenSSL stays."""
     server = secure()
-    one = Client(server)
+    one = Client(server, option)
     one.wait(b"read R BLOCK|Verify return code")
-    one.say(b"K\n")
-    one.wait(b"KEYUPDATE")
+    one.say(says)
+    one.wait(b"KEYUPDATE" if says else b"")
     for count in (1, 2):
         one.say(b"GET /none HTTP/1.1\r\nHost: a\r\n\r\n")
         one.wait(rb"404 Not Found", count)
