@@ -123,7 +123,7 @@ OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSI
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
 UNIT_SRC := $(filter-out $(if $(H2),,%/h2.c %/h2_time.c %/h2_memory.c) $(if $(ARCHIVE),,%/pack.c %/archive_digest.c) \
-    $(if $(TLS),,%/digest.c %/tls_memory.c %/tls_read_memory.c %/tls_cold_memory.c),$(call programs,tests/unit,^int main\b))
+    $(if $(TLS),,%/digest.c %/tls_memory.c %/tls_read_memory.c %/tls_cold_memory.c %/tls_given.c),$(call programs,tests/unit,^int main\b))
 SIM_SRC := $(call programs,tests/sim,^int main\b)
 FUZZ_SRC := $(filter-out %/main.c $(if $(H2),,%/h2.c),$(call programs,tests/fuzz,^int LLVMFuzzerTestOneInput\b))
 # A file without an entry point is shared by the programs in its folder.

@@ -17,9 +17,10 @@ struct plan {
     const char *name;     /* of the test */
     int version;
     const char *host;     /* SNI */
-    const char *groups;   /* NULL: OpenSSL's */
+    const char *groups, *suite; /* of TLS 1.3; NULL: OpenSSL's */
+    unsigned char fragment; /* the records that it takes, by RFC 6066 4; 0: all */
     bool staple, resumes;
-    bool keys;            /* it asks for new keys before its second request */
+    unsigned keys;        /* it asks for new keys before this request, from 1 on; 0: never */
     bool server_ends;     /* its last request says so */
 };
 
@@ -35,7 +36,11 @@ struct client {
     bool ended;           /* close_notify has come */
     bool failed, gone, shut;
     bool bad_signature;   /* of the server's; it has failed for that */
+    /* What becomes of the server's output; NULL: it goes to the client. */
+    void (*says)(struct client *k, const char *bytes, size_t n);
 };
+
+static void (*client_opened)(struct client *k); /* NULL: nothing more is to be set */
 
 static SSL_CTX *client_ctx;
 static SSL_SESSION *client_session; /* the newest */
@@ -53,6 +58,14 @@ static const char *client_request(const struct plan *plan, unsigned i)
 
 /* --- The server's side ------------------------------------------------------------------------ */
 
+static inline void server_says(struct client *k, const char *bytes, size_t n)
+{
+    if (k->says)
+        k->says(k, bytes, n);
+    else
+        must(BIO_write(k->in, bytes, (int)n) == (int)n);
+}
+
 static inline void server_take(struct client *k)
 {
     struct conn_out out = conn_out(k->h.c);
@@ -60,7 +73,7 @@ static inline void server_take(struct client *k)
 
     for (unsigned i = 0; i < out.count; i++) {
         must(out.seg[i].bytes);
-        must(BIO_write(k->in, out.seg[i].bytes, (int)out.seg[i].len) == (int)out.seg[i].len);
+        server_says(k, out.seg[i].bytes, (size_t)out.seg[i].len);
         taken += out.seg[i].len;
     }
     must(taken);
@@ -135,7 +148,7 @@ static inline bool client_asks(struct client *k)
         k->shut = true;
         return true;
     }
-    if (k->plan->keys && k->asked == 1)
+    if (k->plan->keys && k->plan->keys == k->asked)
         must(SSL_key_update(k->ssl, SSL_KEY_UPDATE_REQUESTED));
     text = client_request(k->plan, k->asked++);
     must(SSL_write(k->ssl, text, (int)strlen(text)) == (int)strlen(text));
@@ -216,18 +229,26 @@ static struct client *client_open(const struct plan *plan, struct tls_setup *set
     must(SSL_set_tlsext_host_name(k->ssl, plan->host));
     must(SSL_set_alpn_protos(k->ssl, (const unsigned char *)"\x08http/1.1", 9) == 0);
     must(!plan->groups || SSL_set1_groups_list(k->ssl, plan->groups));
+    must(!plan->suite || SSL_set_ciphersuites(k->ssl, plan->suite));
+    must(SSL_set_tlsext_max_fragment_length(k->ssl, plan->fragment));
     must(!plan->staple || SSL_set_tlsext_status_type(k->ssl, TLSEXT_STATUSTYPE_ocsp));
     if (plan->resumes)
         client_resumes(k);
     k->h.server.tls = setup;
     hosted_open(&k->h, &tls_proto);
     refuse_host(&k->h);
+    if (client_opened)
+        client_opened(k);
     return k;
 }
 
 static inline void client_close(struct client *k)
 {
+    struct stats *stats = k->h.server.stats;
+
     hosted_close(&k->h);
+    if (stats)
+        stats_close(stats);
     SSL_free(k->ssl);
     free(k);
 }

@@ -20,7 +20,7 @@ static void connections(const struct plan *plan, bool after)
 }
 
 static const struct plan plans[] = {
-    {.name = "tls13", .version = TLS1_3_VERSION, .host = "a.example", .staple = true, .keys = true},
+    {.name = "tls13", .version = TLS1_3_VERSION, .host = "a.example", .staple = true, .keys = 1},
     {.name = "tls13_resumed", .version = TLS1_3_VERSION, .host = "a.example", .resumes = true},
     {.name = "tls13_retried", .version = TLS1_3_VERSION, .host = "b.example",
      .groups = "P-521:X25519", .server_ends = true},
