@@ -161,6 +161,13 @@ def text_of(path):
         return file.read()
 
 
+def unexplained(result, text):
+    """Open verdicts of a result of which the hand-written part of its document says nothing."""
+    own = re.sub(r"<!-- (lab \S+) -->.*?<!-- /\1 -->", "", text, flags=re.DOTALL)
+    said = {"undecided": r"[Nn]ot decided", "not measured": r"[Nn]ot measured"}
+    return [verdict for verdict, count in view.tally(result) if count and verdict in said and not re.search(said[verdict], own)]
+
+
 def stale(known, found):
     """Sentences about documents that are out of date.  Rows of experiments that were never run are not checked, so that adding
     an experiment does not require drawing."""
@@ -173,6 +180,8 @@ def stale(known, found):
         path, when = f"{DOCUMENTS}/{name}.md", document.minute(result)
         if os.path.exists(path) and document.answered(text_of(path))[0] != when:
             yield f"{path}: read its answer against the run of {when}, mend it, and write <!-- answer {when} --> above it"
+        for verdict in unexplained(result, text_of(path)):
+            yield f"{path} has verdicts '{verdict}' and does not say why: write a paragraph that begins with **Not decided:** or **Not measured:**"
     if run_rows(text_of(f"{DOCUMENTS}/{INDEX}")) != run_rows(document.index(known, found)):
         yield f"{DOCUMENTS}/{INDEX} does not say what {RESULTS} says: make plots"
     path = f"{DOCUMENTS}/{CLAIMS}"

@@ -59,6 +59,18 @@ def answer(path, when):
     path.write_text(f"{before}<!-- answer {when} -->\n**Answer.** Yes.\n\n<!-- lab{rest}")
 
 
+@pytest.mark.parametrize("verdict, words", [("undecided", "**Not decided:** the rounds differ."), ("not measured", "**Not measured:** it is quick.")])
+def test_open_verdicts_are_explained(monkeypatch, verdict, words):
+    """By a person: what the generated block says of them counts for nothing."""
+    block = f"<!-- lab sample -->\n{words}\n<!-- /lab sample -->\n"
+    monkeypatch.setattr(plots.view, "tally", lambda result: [("confirmed", 2), ("undecided", verdict == "undecided"),
+                                                             ("not measured", verdict == "not measured")])
+    assert plots.unexplained({}, f"# Sample\n\n{block}") == [verdict]
+    assert not plots.unexplained({}, f"# Sample\n\n{words}\n\n{block}")
+    monkeypatch.setattr(plots.view, "tally", lambda result: [("confirmed", 2)])
+    assert not plots.unexplained({}, f"# Sample\n\n{block}")
+
+
 def test_every_experiment_is_in_one_group():
     names = [name for group in document.GROUPS.values() for name in group]
     assert sorted(names) == experiment.names()
