@@ -82,7 +82,7 @@ def test_the_best_that_can_run(site):
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the filter knows the numbers of these machines")
-@pytest.mark.parametrize("action, reason", [(REFUSE, "io_uring is forbidden"), (KILL, "whoever asks .* is killed")])
+@pytest.mark.parametrize("action, reason", [(REFUSE, "io_uring is forbidden"), (KILL, "a process that asks .* is killed")])
 def test_forbidden(site, action, reason):
     """A filter like those of containers forbids io_uring: the call fails, or the process that makes it is killed."""
     forbid = filtered(action)
