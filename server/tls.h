@@ -74,9 +74,10 @@ struct tls_layer {
 
 enum {
     TLS_RECORD_BYTES = 16384,
-    /* Head, nonce, tag and padding of a record are 85 at most; and an answer to a request for new
-     * keys may be sent before the record. */
-    TLS_RECORD_EXTRA = 256,
+    /* Head, nonce, tag and padding of a record are 85 at most.  For a client that takes small
+     * records only (RFC 6066 4), 32 of 512 bytes have up to 29 each; and an answer to a request for
+     * new keys may be sent before them. */
+    TLS_RECORD_EXTRA = 1024,
     /* A smaller piece waits until the send queue is empty, unless it is all there is. */
     TLS_PIECE_BYTES = 4096,
     /* Bytes received in a row that carry nothing: a handshake, requests for new keys, empty
