@@ -157,8 +157,6 @@ static void dispatcher_close(struct dispatcher *d)
         thread_pool_close(d->pool);
     if (d->home[1] >= 0)
         close(d->home[1]);
-    loop_has_set(d->loop, -1); /* it still closes sessions */
-    epset_close(&d->set);
 }
 
 /* The waiting thread looks up no answers, so no helper has to wake it: its loop is a blocking one,
@@ -175,6 +173,7 @@ static int dispatch_run(struct worker *w)
         err = turns(&d);
     dispatcher_close(&d);
     loop_close(d.loop); /* also closes sessions that ended last and were not read from the pipe */
+    epset_close(&d.set);
     return err;
 }
 
