@@ -14,28 +14,11 @@ static const char *const talks[] = {
     "POST /p5 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789GET /p5 HTTP/1.0\r\n\r\n",
     "GET /p70000 HTTP/1.0\r\n\r\n", "G\1T\r\n\r\n", NULL};
 
-/* What plain HTTP answers. */
-static char *expected(const char *talk, size_t *len)
-{
-    struct fake *fake = fake_open();
-    struct drive d;
-    char *text;
-
-    drive_open(&d, fake);
-    drive_text(&d, talk);
-    drive_end(&d);
-    *len = d.len;
-    text = d.out;
-    conn_fini(&d.conn);
-    fake_close(fake);
-    return text;
-}
-
 static void compare(const char *talk, size_t cut, size_t sip, size_t most)
 {
     struct one *o = one_open();
     size_t len;
-    char *text = expected(talk, &len);
+    char *text = drive_talk(talk, &len);
 
     o->cut = cut;
     o->sip = sip;

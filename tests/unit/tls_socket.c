@@ -130,47 +130,50 @@ static int take(uint16_t suite, struct tls_given *given)
 
 static const unsigned char number[] = {1, 2, 3, 4, 5, 6, 7, 8};
 
+static const struct {
+    uint16_t suite, type;
+    size_t len, salt_len, salt, iv_len, iv, key_len, key, record; /* where each is, in bytes */
+} layouts[] = {
+#define AT(type, part) offsetof(struct type, part)
+    {AES_128, TLS_CIPHER_AES_GCM_128, sizeof(struct tls12_crypto_info_aes_gcm_128), 4,
+     AT(tls12_crypto_info_aes_gcm_128, salt), 8, AT(tls12_crypto_info_aes_gcm_128, iv), 16,
+     AT(tls12_crypto_info_aes_gcm_128, key), AT(tls12_crypto_info_aes_gcm_128, rec_seq)},
+    {AES_256, TLS_CIPHER_AES_GCM_256, sizeof(struct tls12_crypto_info_aes_gcm_256), 4,
+     AT(tls12_crypto_info_aes_gcm_256, salt), 8, AT(tls12_crypto_info_aes_gcm_256, iv), 32,
+     AT(tls12_crypto_info_aes_gcm_256, key), AT(tls12_crypto_info_aes_gcm_256, rec_seq)},
+    {CHACHA, TLS_CIPHER_CHACHA20_POLY1305, sizeof(struct tls12_crypto_info_chacha20_poly1305), 0, 0,
+     12, AT(tls12_crypto_info_chacha20_poly1305, iv), 32,
+     AT(tls12_crypto_info_chacha20_poly1305, key),
+     AT(tls12_crypto_info_chacha20_poly1305, rec_seq)},
+#undef AT
+};
+
 static void each_suite_has_its_layout(void **state)
 {
-    const struct tls_keys keys = keys_of(AES_256);
-    struct tls12_crypto_info_aes_gcm_128 one;
-    struct tls12_crypto_info_aes_gcm_256 two;
-    struct tls12_crypto_info_chacha20_poly1305 three;
+    struct tls_crypto_info info;
     struct tls_given given;
 
     (void)state;
     memset(&kernel, 0, sizeof(kernel));
     kernel.written = BEFORE;
-    assert_int_equal(take(AES_128, &given), 0);
-    assert_int_equal(kernel.len, sizeof(one));
-    memcpy(&one, kernel.crypto, sizeof(one));
-    assert_int_equal(one.info.version, TLS_1_3_VERSION);
-    assert_int_equal(one.info.cipher_type, TLS_CIPHER_AES_GCM_128);
-    assert_memory_equal(one.salt, keys.iv, 4);
-    assert_memory_equal(one.iv, keys.iv + 4, 8);
-    assert_memory_equal(one.key, keys.key, 16);
-    assert_memory_equal(one.rec_seq, number, 8);
-    assert_int_equal(take(AES_256, &given), 0);
-    assert_int_equal(kernel.len, sizeof(two));
-    memcpy(&two, kernel.crypto, sizeof(two));
-    assert_int_equal(two.info.version, TLS_1_3_VERSION);
-    assert_int_equal(two.info.cipher_type, TLS_CIPHER_AES_GCM_256);
-    assert_memory_equal(two.salt, keys.iv, 4);
-    assert_memory_equal(two.iv, keys.iv + 4, 8);
-    assert_memory_equal(two.key, keys.key, 32);
-    assert_memory_equal(two.rec_seq, number, 8);
-    assert_int_equal(take(CHACHA, &given), 0);
-    assert_int_equal(kernel.len, sizeof(three));
-    memcpy(&three, kernel.crypto, sizeof(three));
-    assert_int_equal(three.info.version, TLS_1_3_VERSION);
-    assert_int_equal(three.info.cipher_type, TLS_CIPHER_CHACHA20_POLY1305);
-    assert_memory_equal(three.iv, keys.iv, 12);
-    assert_memory_equal(three.key, keys.key, 32);
-    assert_memory_equal(three.rec_seq, number, 8);
-    assert_int_equal(given.suite, CHACHA);
-    assert_int_equal(given.record, keys.record);
-    assert_int_equal(given.before, BEFORE);
-    assert_int_equal(given.plain, 0);
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
+        const struct tls_keys keys = keys_of(layouts[i].suite);
+
+        assert_int_equal(take(layouts[i].suite, &given), 0);
+        assert_int_equal(kernel.len, layouts[i].len);
+        memcpy(&info, kernel.crypto, sizeof(info));
+        assert_int_equal(info.version, TLS_1_3_VERSION);
+        assert_int_equal(info.cipher_type, layouts[i].type);
+        assert_memory_equal(kernel.crypto + layouts[i].salt, keys.iv, layouts[i].salt_len);
+        assert_memory_equal(kernel.crypto + layouts[i].iv, keys.iv + layouts[i].salt_len,
+                            layouts[i].iv_len);
+        assert_memory_equal(kernel.crypto + layouts[i].key, keys.key, layouts[i].key_len);
+        assert_memory_equal(kernel.crypto + layouts[i].record, number, sizeof(number));
+        assert_int_equal(given.suite, layouts[i].suite);
+        assert_int_equal(given.record, keys.record);
+        assert_int_equal(given.before, BEFORE);
+        assert_int_equal(given.plain, 0);
+    }
 }
 
 static void what_the_kernel_refuses(void **state)

@@ -353,6 +353,11 @@ class Client:
     def say(self, text):
         self.process.stdin.write(text)
 
+    def ask(self, count):
+        """One request, and the answers so far."""
+        self.say(b"GET /none HTTP/1.1\r\nHost: a\r\n\r\n")
+        self.wait(rb"404 Not Found: There is nothing here", count)
+
     def wait(self, pattern, count=1):
         end = time.monotonic() + client.PATIENCE
         while len(re.findall(pattern, self.got, re.DOTALL)) < count:
@@ -376,10 +381,8 @@ def test_a_client_asks_for_new_keys(secure):
     server = secure()
     one = Client(server)
     one.wait(b"read R BLOCK|Verify return code")
-    one.say(b"GET /none HTTP/1.1\r\nHost: a\r\n\r\n")
-    one.wait(rb"404 Not Found: There is nothing here")
-    one.say(b"GET /none HTTP/1.1\r\nHost: a\r\n\r\n")
-    one.wait(rb"404 Not Found: There is nothing here", 2)
+    one.ask(1)
+    one.ask(2)
     assert began(server) == 1
     one.say(b"K\n")
     one.end()
@@ -396,8 +399,7 @@ def test_a_client_changes_its_own_keys(secure):
     one = Client(server)
     one.wait(b"read R BLOCK|Verify return code")
     for count in range(1, 5):
-        one.say(b"GET /none HTTP/1.1\r\nHost: a\r\n\r\n")
-        one.wait(rb"404 Not Found: There is nothing here", count)
+        one.ask(count)
         one.say(b"k\n")
         one.wait(b"KEYUPDATE", count)
     assert began(server) == 1

@@ -36,7 +36,7 @@ class Secured:
         context = context or anyone()
         context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF  # Python takes any end for close_notify
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname=name, session=session)
-        self.library, self.writing = threading.RLock(), threading.RLock()
+        self.openssl, self.writing = threading.RLock(), threading.RLock()
         self.begun = self.ended = False  # ended: the server's close_notify has come
 
     def __getattr__(self, name):
@@ -44,14 +44,14 @@ class Secured:
 
     def flush(self):
         with self.writing:
-            with self.library:
+            with self.openssl:
                 data = self.outgoing.read()
             if data:
                 self.raw.sendall(data)
 
     def fill(self):
         data = self.raw.recv(CHUNK)
-        with self.library:
+        with self.openssl:
             if data:
                 self.incoming.write(data)
             else:
@@ -61,7 +61,7 @@ class Secured:
         self.begun = True
         while True:
             try:
-                with self.library:
+                with self.openssl:
                     self.tls.do_handshake()
                 self.flush()
                 return
@@ -77,7 +77,7 @@ class Secured:
         if not self.begun:
             self.handshake()
         with self.writing:
-            with self.library:
+            with self.openssl:
                 if data:
                     self.tls.write(data)
             self.flush()
@@ -88,7 +88,7 @@ class Secured:
             self.handshake()
         while True:
             try:
-                with self.library:
+                with self.openssl:
                     data = self.tls.read(n)
                 self.ended = self.ended or not data
                 return data
@@ -112,7 +112,7 @@ class Secured:
         """Half-close: close_notify, and the end of the stream."""
         if self.begun and how != socket.SHUT_RD:
             try:
-                with self.library:
+                with self.openssl:
                     self.tls.unwrap()
             except ssl.SSLError:
                 pass  # it wants the server's, which comes when it comes
