@@ -262,8 +262,8 @@ void conn_wait(struct conn *c);
 void conn_follows(struct conn *c, bool follows); /* more() has bytes at hand, without waiting */
 /* more() cannot go on, and the end of the stream would look like the end of the answer. */
 void conn_fail(struct conn *c);
-/* The sending side of the transport is not the caller's to shut: more is sent there by others, who
- * hold it too.  conn->stays_open tells the caller, after conn_fini() as well. */
+/* The caller must not shut the sending side of the transport: another thread has a copy of it, and
+ * still sends.  conn->stays_open says so, after conn_fini() as well. */
 void conn_stays_open(struct conn *c);
 void conn_close_after(struct conn *c); /* no further input is used; close when the output is sent */
 /* The peer has promised that its message, whose answer ends the connection, is its last. */
