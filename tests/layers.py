@@ -313,7 +313,8 @@ def made(layer):
     """Tests of the Makefile and scripts/setup, and of how run.py counts."""
     if layer.make("all", "lab-programs", MODE="debug"):
         part = ["-m", "not long"] if layer.quick else []
-        pytest_twice(layer, {"RUNG_BUILD": layer.build}, 300, CPUS, *part, paths=["tests/make"])
+        env = {"RUNG_BUILD": layer.build, "RUNG_BIN": os.path.join(os.path.abspath(layer.build), "debug", "rung")}
+        pytest_twice(layer, env, 300, CPUS, *part, paths=["tests/make"])
 
 
 def accept(layer):
