@@ -16,12 +16,14 @@ import pytest
 from cli import EXIT_USAGE, run
 from lib import server as lib
 from lib.client import request
+from lib.secured import EVERYWHERE
 
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 SETTINGS = "/proc/sys/net/ipv4/tcp_"
 LOOPBACK, PRIVATE, FAR = "127.0.0.1", "10.9.8.7", "203.0.113.7"
-pytestmark = [pytest.mark.userspace("a command line"), pytest.mark.skipif(not shutil.which("ss"), reason="needs ss")]
+pytestmark = [pytest.mark.userspace("a command line"), pytest.mark.skipif(not shutil.which("ss"), reason="needs ss"),
+              pytest.mark.skipif(EVERYWHERE, reason="its clients speak without TLS")]
 any_engine = pytest.mark.any_engine("listeners are opened before an engine runs")
 
 

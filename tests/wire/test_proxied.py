@@ -11,10 +11,11 @@ import time
 import pytest
 from cli import EXIT_USAGE, run
 from lib.client import PATIENCE, Wire, request
-from lib.secured import Secured
+from lib.secured import EVERYWHERE, Secured
 from lib.server import ENGINE, wait_for
 
-pytestmark = pytest.mark.userspace("proxies' reports of addresses")
+pytestmark = [pytest.mark.userspace("proxies' reports of addresses"),
+              pytest.mark.skipif(EVERYWHERE, reason="its servers have their own --tls")]
 any_engine = pytest.mark.any_engine("the header is read, and the log written, below the engines")
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 V1_MAX, V2_MAX = 107, 4096  # PROXY_V1_BYTES_MAX, PROXY_V2_BYTES_MAX

@@ -13,7 +13,6 @@ import time
 import pytest
 from lib import mounts
 from lib.client import request
-from lib.secured import EVERYWHERE
 from lib.server import wait_for
 from lib.trees import content, write
 from test_bodies import chunks
@@ -49,8 +48,6 @@ def send(wire, data):
 
 def sending(wire, data):
     """A thread that sends it; the answer may come before it has sent everything."""
-    if EVERYWHERE:
-        wire.sock.handshake()  # by one thread
     thread = threading.Thread(target=send, args=(wire, data), daemon=True)
     thread.start()
     return thread

@@ -36,18 +36,23 @@ class Secured:
         context = context or anyone()
         context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF  # Python takes any end for close_notify
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname=name, session=session)
-        self.openssl, self.writing = threading.RLock(), threading.RLock()
+        self.openssl, self.writing, self.shaking = threading.RLock(), threading.RLock(), threading.Lock()
         self.begun = self.ended = False  # ended: the server's close_notify has come
 
     def __getattr__(self, name):
         return getattr(self.raw, name)
 
-    def flush(self):
-        with self.writing:
-            with self.openssl:
-                data = self.outgoing.read()
-            if data:
+    def flush(self, wait=True):
+        """Send what the library has made.  A reader does not wait for a writer: the server may answer before it reads on."""
+        if not self.writing.acquire(blocking=wait):
+            return
+        try:
+            while self.outgoing.pending:
+                with self.openssl:
+                    data = self.outgoing.read()
                 self.raw.sendall(data)
+        finally:
+            self.writing.release()
 
     def fill(self):
         data = self.raw.recv(CHUNK)
@@ -57,8 +62,14 @@ class Secured:
             else:
                 self.incoming.write_eof()
 
+    def begin(self):
+        """The handshake, by the first thread that sends or reads; another one waits for its end."""
+        with self.shaking:
+            if not self.begun:
+                self.handshake()
+                self.begun = True
+
     def handshake(self):
-        self.begun = True
         while True:
             try:
                 with self.openssl:
@@ -75,7 +86,7 @@ class Secured:
 
     def sendall(self, data):
         if not self.begun:
-            self.handshake()
+            self.begin()
         with self.writing:
             with self.openssl:
                 if data:
@@ -85,7 +96,7 @@ class Secured:
     def recv(self, n):
         """As of a socket: b"" is the end, with or without close_notify (ended)."""
         if not self.begun:
-            self.handshake()
+            self.begin()
         while True:
             try:
                 with self.openssl:
@@ -93,7 +104,7 @@ class Secured:
                 self.ended = self.ended or not data
                 return data
             except ssl.SSLWantReadError:
-                self.flush()
+                self.flush(wait=False)
                 self.fill()
             except ssl.SSLZeroReturnError:
                 self.ended = True
