@@ -204,6 +204,21 @@ static void say_closing(struct h2 *h, uint64_t now_ms)
     }
 }
 
+/* The resets of UNREAD streams are sent after their answers, and in another record of TLS: curl
+ * 7.88 loses an answer that it reads together with the reset. */
+static void reset_unread(struct h2 *h)
+{
+    size_t cap;
+
+    (void)conn_space(h->c, &cap);
+    if (!h->unread || cap < OUTQ_BYTES)
+        return;
+    h->unread = false;
+    for (struct stream *st = h->first; st; st = st->next)
+        if (st->state == UNREAD)
+            h2_stream_reset(h, st, NGHTTP2_NO_ERROR);
+}
+
 /* A small answer is in its frame, and its memory free, before the next is begun. */
 static void produce(struct h2 *h)
 {
@@ -212,6 +227,7 @@ static void produce(struct h2 *h)
 
     if (((const struct http_host *)h->c->host)->closing)
         say_closing(h, h2_loop(h)->now_ms);
+    reset_unread(h);
     look_at_made(h);
     pump_bodies(h);
     h2_streams_resume(h);

@@ -322,7 +322,7 @@ void h2_stream_begin(struct h2 *h, struct stream *st)
     h2_stream_look(h, st);
 }
 
-/* The answer is sent, and the rest of the request is not wanted (RFC 9113 8.1). */
+/* The answer is in the send queue, and the rest of the request is not wanted (RFC 9113 8.1). */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct stream *st;
@@ -339,8 +339,10 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
         !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
         return 0;
     st = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    if (st && st->unread)
-        h2_reset(h, st->id, NGHTTP2_NO_ERROR);
+    if (st && st->unread) {
+        st->state = UNREAD;
+        h->unread = true;
+    }
     return 0;
 }
 

@@ -40,8 +40,9 @@ enum {
 /* RECEIVES: its body is coming, and is thrown away.  TAKES: http_proto has the request, and is fed
  * the body as it comes (h2_body.c).  WAITS: to be begun.  WORKS: http_proto has the request, and
  * has made no head yet.  ANSWERS: fields are submitted, the body follows.  OVER: nothing is held
- * for it any more, and the library has to say so yet. */
-enum stream_state { RECEIVES, TAKES, WAITS, WORKS, ANSWERS, OVER };
+ * for it any more, and the library has to say so yet.  UNREAD: the same, and the stream is reset
+ * once its whole answer has left the send queue, as the client's body has not ended. */
+enum stream_state { RECEIVES, TAKES, WAITS, WORKS, ANSWERS, OVER, UNREAD };
 
 struct stream {
     struct nested nested; /* speaks http_proto; TAKES, WORKS and ANSWERS */
@@ -111,6 +112,7 @@ struct h2 {
     uint32_t wrong;          /* the code of an error in what is received now; 0: none */
     bool prioritised;        /* the client has sent PRIORITY_UPDATE */
     bool ended;              /* the client sends nothing more */
+    bool unread;             /* there are UNREAD streams */
     bool goaway;             /* requests that come from now on are not answered */
     bool terminated;         /* GOAWAY is submitted, and nothing else is said or heard */
 };

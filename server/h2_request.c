@@ -366,10 +366,13 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
 {
     struct stream *st = nghttp2_session_get_stream_user_data(session, id);
+    struct h2 *h = user;
 
     (void)code;
+    if (st && st->state == UNREAD) /* by its last frame, which is judged later */
+        h2_closed_add(&h->closed, id);
     if (st)
-        h2_stream_free(user, st);
+        h2_stream_free(h, st);
     return 0;
 }
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Uploads by HTTP/2: the same answers, bodies in frames, windows that open as the disk takes bytes."""
 import os
+import shutil
 import signal
+import subprocess
 import time
 
 import pytest
@@ -99,6 +101,21 @@ def test_continue(asking, tree):
     assert asking.reply(stream).status == 409 and not asking.replies[stream].continues
     assert asking.reset(stream) == h2.NO_ERROR
     assert read(f"{tree}/in/new") == b"abc"
+
+
+@pytest.mark.core
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_curl_gets_the_answer(start, tree, tmp_path):
+    """curl 7.88 reports an error instead of an answer that shares a record of TLS with the reset that follows it."""
+    os.mkdir(f"{tree}/in")
+    host, port = start(tree, "--upload", "in", "--upload-max", "10", "--tls", "self").address
+    for size in (11, 5_000_000):
+        write(f"{tmp_path}/body", bytes(size))
+        for target, status in (("in/new", b"413"), ("out", b"405")):
+            for _ in range(5):
+                said = subprocess.run(["curl", "-sSk", "--http2", "-o", os.devnull, "-w", "%{http_code}", "-T", f"{tmp_path}/body",
+                                       f"https://{host}:{port}/{target}"], stdout=subprocess.PIPE, timeout=60, check=False).stdout
+                assert said == status
 
 
 @pytest.mark.core
