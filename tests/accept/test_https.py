@@ -104,6 +104,42 @@ def test_a_port_that_redirects(site):
             assert server.wait(PATIENCE) == 0
 
 
+def test_redirect_http(serve):
+    plain = free_port()
+    server = serve("--tls", "self", "--redirect-http", plain)
+    status, fields = head(f"http://127.0.0.1:{plain}/hello.txt?q=1")
+    assert (status, fields["location"]) == (308, f"{server.url}/hello.txt?q=1")
+    assert curl("-k", "-L", f"http://127.0.0.1:{plain}/hello.txt") == TEXT
+
+
+def signed(folder, name, authority):
+    """A key, and a certificate of that authority: the options of curl that present them."""
+    run("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}", "-out", folder / "req",
+        "-keyout", folder / f"{name}.key")
+    cert, key = authority.split(",")
+    run("openssl", "x509", "-req", "-in", folder / "req", "-CA", cert, "-CAkey", key, "-set_serial", "7", "-days", "2", "-out", folder / f"{name}.pem")
+    return ["--cert", folder / f"{name}.pem", "--key", folder / f"{name}.key"]
+
+
+def test_certificates_of_clients(serve, pairs, tmp_path):
+    ours, others = pairs("authority"), pairs("other")
+    server = serve("--tls", "self", "--tls-client-ca", ours.split(",", 1)[0])
+    assert curl("-k", *signed(tmp_path, "known", ours), f"{server.url}/hello.txt") == TEXT
+    for options in ([], signed(tmp_path, "unknown", others)):
+        assert "alert" in curl("-k", *options, f"{server.url}/hello.txt", status=56)
+
+
+@pytest.mark.parametrize("when", ["large", "always"])
+def test_records_by_the_kernel(serve, site, when):
+    """Where the kernel cannot, as rung doctor says, rung makes them: a client sees the same."""
+    (site / "random.bin").write_bytes(os.urandom(3_000_000))
+    server = serve("--tls", "self", "--ktls", when, "--metrics", "0")
+    curl("-k", "--http1.1", "-o", site / "copy", f"{server.url}/random.bin")
+    assert (site / "copy").read_bytes() == (site / "random.bin").read_bytes()
+    assert curl("-k", f"{server.url}/hello.txt") == TEXT
+    assert server.metric("rung_connections_tls_kernel_total") >= os.path.exists("/proc/net/tls_stat")
+
+
 def test_strict_transport(serve, pairs):
     server, self_made = serve("--tls", pairs("localhost"), "--security-headers"), serve("--tls", "self", "--security-headers")
     assert "max-age=" in head("-k", f"{server.url}/")[1]["strict-transport-security"]
