@@ -274,7 +274,7 @@ def test_an_idle_close_loses_nothing(secure):
 
 @kernel_tls
 def test_a_stop_loses_nothing(secure):
-    server = secure("always")
+    server = secure("always", "--drain-timeout", "10m")  # an emulated processor may need longer than 5 s
     with wire(server, rcvbuf=4096) as one:
         given(one)
         one.send(f"GET /{BIG}.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
