@@ -53,6 +53,7 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, STRICT),
 WANTED = dict.fromkeys(("life", "short life"), ("fuse", "nfsd", "nfsv4", "tcp_diag", "veth"))
 # TLS, and the ciphers that it asks for: a guest has no modprobe.
 TLS = ("tls", "gcm", "ctr", "aesni_intel", "ghash_clmulni_intel", "chacha20poly1305", "chacha_x86_64", "poly1305_x86_64")
+KTLS = ["tests/wire/test_ktls.py", "tests/wire/test_ktls_last.py"]
 LOG = "log_buf_len=4M"  # for tests that unload a module a thousand times: each time it logs a line, and none may be lost
 FEW_CYCLES = "10"
 # Times that a module is loaded and unloaded: a thousand where that takes five minutes, not fifteen.
@@ -191,7 +192,7 @@ def ktls(version, engine, args=""):
             return
         env = {"RUNG_ENGINE": engine, "RUNG_ARGS": args, "RUNG_BIN": os.path.join(layer.build, "release", "rung"),
                "RUNG_SLOW": f"{slow(version):g}", "PYTEST_TIMEOUT": f"{TEST_S * slow(version):g}"}
-        tests = {"paths": ["tests/wire" if args else "tests/wire/test_ktls.py"], "args": ["-m", "core"] if args else [],
+        tests = {"paths": ["tests/wire"] if args else KTLS, "args": ["-m", "core"] if args else [],
                  "processes": AT_A_TIME, "env": env, "modules": TLS}
         folder, result, died = booted(layer, version, tests, "")
         if died:

@@ -4,7 +4,6 @@
 Most of this needs a kernel with TLS; `make check-kernel` boots one.  Where there is none, the tests without that mark show that
 rung serves as before.
 """
-import errno
 import os
 import re
 import select
@@ -16,31 +15,16 @@ import time
 
 import pytest
 from lib import client
+from lib.ktls import BEGINS, NO_KERNEL, ask, began, given, kernel_tls, wire
 from lib.limited import PATIENT  # an emulated processor may rest for longer than the usual time limits
-from lib.secured import EVERYWHERE, Secured, anyone
+from lib.secured import EVERYWHERE, anyone
 from lib.server import BIN, wait_for
 from lib.trees import content
 
 pytestmark = [pytest.mark.userspace("TLS"), pytest.mark.skipif(EVERYWHERE, reason="its servers have their own --tls")]
-ULP = 31  # of IPPROTO_TCP; Python has no name for it
-BEGINS = 131072  # TLS_KERNEL_BYTES_MIN of server/tls.h
 SIZES = [0, 1, 16384, 16385, BEGINS - 1, BEGINS, 1 << 20]
 BIG, GIANT = 3 << 20, 100 << 20
 PART = 1 << 16
-
-
-def refusal():
-    """Why this kernel makes no records, or None."""
-    with socket.socket() as one:
-        try:
-            one.setsockopt(socket.IPPROTO_TCP, ULP, b"tls")
-        except OSError as error:
-            return None if error.errno == errno.ENOTCONN else os.strerror(error.errno)
-    return "it takes a socket without a peer"
-
-
-NO_KERNEL = refusal()
-kernel_tls = pytest.mark.skipif(bool(NO_KERNEL), reason=f"this kernel has no TLS: {NO_KERNEL}")
 
 
 @pytest.fixture(scope="module")
@@ -55,31 +39,6 @@ def files(tmp_path_factory):
 @pytest.fixture
 def secure(start, files):
     return lambda when="always", *options: start(files, "--tls", "self", "--ktls", when, *PATIENT, *options)
-
-
-def wire(server, rcvbuf=None, **how):
-    one = client.Wire(server.address, rcvbuf=rcvbuf, secured=False)
-    one.sock = Secured(one.sock, **how)
-    return one
-
-
-def ask(one, size, fields=""):
-    reply = one.ask(f"/{size}.bin", fields=fields)
-    assert reply.status == 200 and reply.body == content(size, size)
-    return reply
-
-
-def given(one):
-    """From now on the kernel makes the records.  It asks twice: if a ticket waits before the first answer, the library makes
-    that one's."""
-    ask(one, 1)
-    ask(one, 1)
-
-
-def began(server):
-    stats = server.stats()
-    assert stats["tls_kernel_refused"] == 0
-    return stats["tls_kernel"]
 
 
 # --- With or without it -------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def check_trailers(reply):
 class Wire:
     """One connection. Use it in a with statement: a naive engine serves no other client while it is open."""
 
-    def __init__(self, address, rcvbuf=None, timeout=PATIENCE, secured=EVERYWHERE, source=None):
+    def __init__(self, address, rcvbuf=None, timeout=PATIENCE, secured=EVERYWHERE, source=None, segment=None):
         if isinstance(address, str):
             family = socket.AF_UNIX
         else:
@@ -135,6 +135,8 @@ class Wire:
         self.sock.settimeout(timeout)
         if rcvbuf:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+        if segment:
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment)
         if source:
             self.sock.bind((source, 0))
         self.sock.connect(address)
