@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "../base/clock.h"
 #include "engine.h"
 
 enum { STACK_BYTES = 256 * 1024, SLOT_WAIT_MS = 100 };
@@ -104,10 +105,7 @@ static void wait_for_slot(struct threads *t, unsigned n)
 
     pthread_mutex_lock(&t->lock);
     while (t->count >= n && (n == 1 || !atomic_load(t->worker->stopping))) {
-        clock_gettime(CLOCK_REALTIME, &ts);
-        ts.tv_nsec += SLOT_WAIT_MS * 1000000L;
-        ts.tv_sec += ts.tv_nsec / 1000000000L;
-        ts.tv_nsec %= 1000000000L;
+        ts = clock_after(CLOCK_REALTIME, SLOT_WAIT_MS);
         pthread_cond_timedwait(&t->gone, &t->lock, &ts);
     }
     pthread_mutex_unlock(&t->lock);

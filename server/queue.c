@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+#include "../base/clock.h"
 #include "queue.h"
 
 enum { CACHE_LINE = 64 };
@@ -73,18 +74,10 @@ static unsigned ring_take(struct ring *r, intptr_t item[], unsigned n)
     return i;
 }
 
+/* By the clock of sem_timedwait() and condition variables. */
 static struct timespec later(int wait_ms)
 {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_REALTIME, &ts); /* the clock of sem_timedwait() and condition variables */
-    ts.tv_sec += wait_ms / 1000;
-    ts.tv_nsec += wait_ms % 1000 * 1000000L;
-    if (ts.tv_nsec >= 1000000000L) {
-        ts.tv_sec++;
-        ts.tv_nsec -= 1000000000L;
-    }
-    return ts;
+    return clock_after(CLOCK_REALTIME, wait_ms < 0 ? 0 : (unsigned)wait_ms);
 }
 
 /* --- Parking ---------------------------------------------------------------------------------- */
@@ -157,7 +150,7 @@ static bool put_somewhere(struct queue *q, intptr_t item)
 
 static int put_lockfree(struct queue *q, intptr_t item, int wait_ms)
 {
-    struct timespec until = later(wait_ms < 0 ? 0 : wait_ms);
+    struct timespec until = later(wait_ms);
     struct timespec now;
 
     while (!put_somewhere(q, item)) {
@@ -199,7 +192,7 @@ static unsigned take_lockfree(struct queue *q, struct ring *r, intptr_t item[], 
 
 static int put_locked(struct queue *q, intptr_t item, int wait_ms)
 {
-    struct timespec until = later(wait_ms < 0 ? 0 : wait_ms);
+    struct timespec until = later(wait_ms);
     bool put;
     int err = 0;
 

@@ -152,18 +152,14 @@ static void *run(void *arg)
     (void)arg;
     pthread_mutex_lock(&lock);
     for (;;) {
-        uint64_t now_ms = clock_ms(), next_ms = look_at_all(now_ms), ms;
+        uint64_t now_ms = clock_ms(), next_ms = look_at_all(now_ms);
         struct timespec until;
 
         if (next_ms == UINT64_MAX) {
             pthread_cond_wait(&changed, &lock);
             continue;
         }
-        ms = next_ms > now_ms ? next_ms - now_ms : 1;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += (long)ms * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        until = clock_after(CLOCK_MONOTONIC, (unsigned)(next_ms - now_ms));
         pthread_cond_timedwait(&changed, &lock, &until);
     }
     return NULL;
