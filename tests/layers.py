@@ -36,7 +36,7 @@ WITH_SOCKETS = {"calls", "engines", "faults", "forks", "loop", "net", "offload",
 LONGEST = ("seeds", "faults", "engines", "queue", "calls", "body", "split")  # they start first
 # Shares of the engines, each run by a program of its own.  In the debug build of `make check` faults is whole, because it
 # then checks for each kind of call whether any engine makes it; `make quick` runs its shares side by side, and
-# a tenth of the items that pass through the queues.
+# a third of the items that pass through the queues.
 SIXTHS = [(f"{share}/6",) for share in range(1, 7)]
 PARTS = {"engines": SIXTHS}
 QUICK = {"faults": SIXTHS, "queue": [("10000",)]}
@@ -196,10 +196,10 @@ def pytest_twice(layer, env, timeout_s, many, *args, paths):
     note_pytest(layer, once(many), lambda: once(1, "--last-failed")[0], crowded=many > 1)
 
 
-def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
+def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None, everywhere=("one worker", "")):
     """The suite under one engine, `many` tests at a time; arranged: a row of arrangements.py, for which its FILES are
-    enough."""
-    called, options, paths = "one worker", "", ["tests/wire"]
+    enough; everywhere: options of every server, behind what they are called."""
+    (called, options), paths = everywhere, ["tests/wire"]
     if arranged:
         (_, called, options), paths = arranged, [f"tests/wire/test_{name}.py" for name in arrangements.FILES]
 
@@ -215,7 +215,7 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
                "RUNG_ARTEFACTS": layer.build + "/artefacts"}
         select = ["-m", marks] if marks else []
         pytest_twice(layer, env, WIRE_SECONDS, many, *select, paths=paths)
-    job.whole = None if arranged else (engine, mode, marks)  # for the test of the plan
+    job.whole = None if arranged or everywhere[1] else (engine, mode, marks)  # for the test of the plan
     return seats(min(many, HALF), job)
 
 

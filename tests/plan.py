@@ -22,9 +22,9 @@ PLANS = ("quick", "check", "all", "kernel", "debug-kernel")  # a layer belongs t
 IN_FULL = ("pool", "uring")
 OWN, OWN_CORE = "not any_engine", "core and not any_engine"
 OWN_SHORT = "not any_engine and not long"
-# `check` runs every wire test on one engine.  One with threads and another one with a loop run what depends on the engine and takes
-# no crowd; the rest run the core cases.
-CHECK = {"uring": None, "pool": OWN_SHORT, "epoll": OWN_SHORT}
+# `check` runs every wire test on one engine, which never blocks.  One that blocks runs what depends on the engine and takes no crowd;
+# the rest run the core cases.
+CHECK = {"uring": None, "pool": OWN_SHORT}
 ASAN = {"epoll": None, "pool": OWN}  # the others: OWN_CORE
 CHECK_SANITIZED = ("pool", "epoll", "uring")  # by asan and tsan
 # Of the arrangements `check` has one for each option, and those whose workers are processes and threads.
@@ -57,6 +57,7 @@ def wires():
             part = "short" if engine in CHECK else "core"
             yield f"wire {engine} {part}", ("check",), wire(engine, WIRES, marks=marks)
             yield f"wire {engine}", ("all",), wire(engine, WIRES, marks=wanted)
+        yield f"wire {engine} over TLS", ("all",), wire(engine, WIRES, marks="core", everywhere=("over TLS", "--tls self"))
 
 
 def sanitized():

@@ -27,8 +27,8 @@
 
 enum {
     CHANGES_MAX = 2000,   /* for each engine, unless an argument says otherwise */
-    CHANGING_MS = 700,    /* ... and for this long at most */
-    LISTING_MS = 350,     /* ... for the changes of a listing */
+    CHANGING_MS = 300,    /* ... and for this long at most */
+    LISTING_MS = 200,     /* ... for the changes of a listing */
     CHANGES_MIN = 20,     /* fewer show nothing */
     FAULT_CHANGES = 20000, /* at most, until a planted fault is seen; a few are enough */
     ASKERS = 3,

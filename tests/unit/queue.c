@@ -16,7 +16,7 @@
 #include <cmocka.h>
 #include "../../server/queue.h"
 
-enum { CONSUMERS_MAX = 5, ITEMS = 100000 };
+enum { CONSUMERS_MAX = 5, ITEMS = 30000 };
 
 static unsigned items = ITEMS;
 static bool in_turn;
