@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import engines
 import faults
 from faults import MODELS
-from layer import seats
+from layer import compiled_once, seats
 from reports import ended, junit, note_pytest
 from rig import Broken, text_of
 from vm import guest, kernel
@@ -133,6 +133,25 @@ def note_program(layer, folder, result):
     return chapters
 
 
+# A file with this line asks a process of user space for something: the module skips all of its tests.
+USERSPACE = re.compile(r"^pytestmark = \[?pytest\.mark\.userspace\(", re.M)
+
+
+def for_modules(args):
+    """The wire tests' files that have a test for the module: an emulated processor takes minutes to read them all."""
+    for path in sorted(glob.glob("tests/wire/test_*.py")):
+        text = text_of(path)
+        if not USERSPACE.search(text) and (not args or "mark.core" in text):
+            yield path
+
+
+def compiled(layer, paths, args):
+    """The environment in which a guest finds the tests, and all that they import, compiled by this machine."""
+    env = {**compiled_once(layer), "RUNG_BIN": os.path.join(layer.build, "release", "rung")}
+    layer.command([PYTHON, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "-o", "addopts=", *args, *paths], 120, env)
+    return {"PYTHONPYCACHEPREFIX": os.path.abspath(env["PYTHONPYCACHEPREFIX"])}
+
+
 def inside(version, model, what):
     """A layer's job: these tests, in a guest with that kernel, of the modules with that model."""
     path, args, processes, append = WHAT[what]
@@ -142,13 +161,16 @@ def inside(version, model, what):
         modules = built(layer, version)
         if not modules or not layer.make("all"):
             return
+        paths = list(for_modules(args)) if path == "tests/wire" else [path]
         env = {"RUNG_ENGINE": "kernel", "RUNG_MODULES": modules, "RUNG_ARGS": f"model={model}",
                "RUNG_BIN": os.path.join(layer.build, "release", "rung"),
                "RUNG_CYCLES": FEW_CYCLES if what == "short life" else
                               os.environ.get("RUNG_CYCLES") or DEEP_CYCLES.get(version, ""),
                "RUNG_NTH_STEP": os.environ.get("RUNG_NTH_STEP") or "",
                "RUNG_SLOW": f"{slow(version):g}", "PYTEST_TIMEOUT": f"{TEST_S * slow(version):g}"}
-        tests = {"paths": [path], "args": args, "processes": processes, "env": env, "program": PROGRAMS.get(what),
+        if what not in PROGRAMS:
+            env |= compiled(layer, paths, args)
+        tests = {"paths": paths, "args": args, "processes": processes, "env": env, "program": PROGRAMS.get(what),
                  "modules": WANTED.get(what, ())}
         if what == "drop":
             tests["modules"] = [f"{modules}/rung_drop.ko", "tcp_diag", "unix_diag"]
@@ -192,8 +214,8 @@ def ktls(version, engine, args=""):
             return
         env = {"RUNG_ENGINE": engine, "RUNG_ARGS": args, "RUNG_BIN": os.path.join(layer.build, "release", "rung"),
                "RUNG_SLOW": f"{slow(version):g}", "PYTEST_TIMEOUT": f"{TEST_S * slow(version):g}"}
-        tests = {"paths": ["tests/wire"] if args else KTLS, "args": ["-m", "core"] if args else [],
-                 "processes": AT_A_TIME, "env": env, "modules": TLS}
+        paths, marks = (["tests/wire"], ["-m", "core"]) if args else (KTLS, [])
+        tests = {"paths": paths, "args": marks, "processes": AT_A_TIME, "env": {**env, **compiled(layer, paths, marks)}, "modules": TLS}
         folder, result, died = booted(layer, version, tests, "")
         if died:
             layer.fail("the guest died", died)

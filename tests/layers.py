@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "wire"))
 import engines  # noqa: E402
-from layer import CPUS, SEATS, Layer, seats, side_by_side  # noqa: E402
+from layer import CPUS, SEATS, Layer, compiled_once, seats, side_by_side  # noqa: E402
 from lib import arrangements  # noqa: E402
 from reports import ended, junit, note_pytest  # noqa: E402
 
@@ -170,12 +170,6 @@ def unavailable(layer, mode, engine):
         return None  # the tests will say what is wrong
     row = next((row for row in json.loads(output) if row["name"] == engine), {})
     return None if row.get("available", True) else row.get("reason", "")
-
-
-def compiled_once(layer):
-    """The environment in which the tests are compiled once, into the build's folder: otherwise each process of a hundred layers
-    spends a second of processor time on it."""
-    return {"PYTHONPYCACHEPREFIX": f"{layer.build}/pycache", "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def pytest_run(layer, env, timeout_s, many, *args, paths):
