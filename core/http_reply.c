@@ -101,8 +101,8 @@ size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *s
     return (size_t)(t.at - out);
 }
 
-/* RFC 9110 15.4.5: the fields that guide a cache, and no others.  The date is one of them, for
- * caches that go by it. */
+/* RFC 9110 15.4.5: of the file's fields those that guide a cache, which are Vary, ETag and
+ * Last-Modified; the last is for caches that compare dates. */
 static void reply_unmodified(struct found *f)
 {
     answer_open(&f->a, 304);

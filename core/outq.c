@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* outq.c - a connection's output: heads written in place, ranges of sources, ends of answers.
  *
- * A queue of segments over one buffer, filled from the start and emptied as a whole.  Each segment
- * leaves it once, sent or not; its source is then released, and the end of its answer reported.
+ * A queue of segments over one buffer, which is filled from front to back; its space is used again
+ * when no segment is left.  Each segment is removed once, sent or given up; then its source is
+ * released, and the end of its answer reported.
  */
 #include "conn_inside.h"
 

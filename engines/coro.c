@@ -8,10 +8,11 @@
  * What it costs: two switches a turn, a dozen or two instructions each (see base/coro_x86_64.c),
  * and a stack per connection, of which the touched pages stay in memory: more than epoll.c keeps of
  * an idle client.  A stack and its guard page are two mappings: the kernel allows vm.max_map_count
- * of them per process, and a connection that gets none is refused.  The gain is small here, because
- * the machine keeps its state anyway.  Code that is written as it reads (a database, a proxy's two
- * sides) no longer has to save its state by hand.  Why there is more: all engines up to this one
- * ask whether a call would succeed; completion hands over the call itself.
+ * mappings per process, so conn_max is lowered to what fits (coro_most()), and a connection whose
+ * stack cannot be mapped all the same is refused.  The gain is small here, because the machine
+ * keeps its state anyway; code with many steps (a database, a proxy's two sides) can be written
+ * straight on.  Why there is more: all engines up to this one make a call when it can be made, and
+ * wait for that before it or inside it; completion hands over the call itself.
  */
 #include <stdlib.h>
 #include "../base/coro.h"

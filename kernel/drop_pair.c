@@ -92,14 +92,14 @@ static int read_device(struct net *net, struct word word, int *device)
     return found ? 0 : -ENODEV;
 }
 
-/* Cuts the word before the last such character, and returns what follows the character.  The
- * result's `at` is NULL if there is no such character. */
-static struct word cut(struct word *word, char at)
+/* Splits the word at the last `mark`: it keeps what is before, and the result is what follows.
+ * Without a mark it stays as it is, and the result's `at` is NULL. */
+static struct word cut(struct word *word, char mark)
 {
     size_t i = word->len;
     struct word rest = {NULL, 0};
 
-    while (i && word->at[i - 1] != at)
+    while (i && word->at[i - 1] != mark)
         i--;
     if (i) {
         rest = (struct word){word->at + i, word->len - i};

@@ -45,8 +45,8 @@ struct kcache_key {
     uint8_t order, view;
 };
 
-/* Returns the source, which is the caller's until kcache_release(), or NULL.  Both may be called in
- * any context. */
+/* Returns the source, which is the caller's until kcache_release(), or NULL.  Both functions may be
+ * called in any context. */
 struct source *kcache_find(struct kcache *cache, const struct kcache_key *key);
 void kcache_release(struct source *source);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* kcontext.c - the host that the core calls, inside the kernel.
  *
- * A context belongs to a work item of one processor, to its bottom half, or to one blocking
- * connection.  Whatever pumps a connection lends it its own context as the host.  A buffer taken
- * with one context may be given back with another.
+ * A context belongs to one processor's work item, to that processor's bottom half, or to one
+ * blocking connection.  Whatever drives a connection sets its own context as the connection's host.
+ * A buffer taken with one context may be given back with another.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>

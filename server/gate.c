@@ -11,8 +11,8 @@
 
 enum { GATE_JOBS_MAX = 64 /* passwords that wait to be checked: some seconds */ };
 
-/* A question to the gate: its path is the credentials.  The result is no source, so "yes" is an
- * error, too. */
+/* The queue is made for searches, so the credentials travel as the path that is asked for.  There
+ * is no source to return: "yes" is an error, too. */
 static int gate_known(void *auth, const struct http_ask *ask, struct source **source)
 {
     int err = auth_known(auth, ask->path);

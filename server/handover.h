@@ -26,11 +26,12 @@ enum handover_kind { HANDOVER_SERVED, HANDOVER_METRICS };
 /* Prepare to hand the listeners over at that path.  If a server is there already, get all its
  * listeners; then srv->handed is set until we serve.  An exit code. */
 int handover_open(struct server *srv, const char *path);
-/* In all these NULL is fine.  Find a listener of the server before at that address (port 0: any
- * port), and prepare it like a new one; -ENOENT: there is none; or -errno. */
+/* From here on NULL is fine.  Find a listener at that address (port 0: any port) among those of
+ * the previous server, and prepare it like a new one.  The descriptor; -ENOENT: there is none; or
+ * another -errno. */
 int handover_find(struct handover *h, enum handover_kind kind, const struct net_address *a,
                   const struct net_listening *how);
-/* Whether fd came from the server before; if so, it can be found again. */
+/* Whether fd came from the previous server; if so, it can be found again. */
 bool handover_put_back(struct handover *h, int fd);
 /* Close the listeners that were not asked for.  Call it before the folder and the log are opened,
  * so that these get the numbers: connections must have higher ones (fork.c). */

@@ -2,8 +2,8 @@
 /* serve.c - rung serve: from options to a running server, and back.
  *
  * The order matters.  Signals are blocked before any thread exists.  Ports are bound while we may
- * still be root.  Everything else is opened as the user that we remain: a file that this user
- * cannot open when the log is reopened must not be open before either.  Failures are reported here,
+ * still be root.  Everything else is opened as the user that remains, so that a log that can be
+ * opened now can be reopened later.  Failures are reported here,
  * and what was opened is closed in reverse order.
  */
 #include <errno.h>

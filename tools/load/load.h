@@ -293,8 +293,8 @@ FILE *output_open(const char *path); /* NULL: failed, after a message */
 int output_close(FILE *out, const char *path);
 void output_string(FILE *out, const char *text); /* whole and quoted, as JSON has it */
 
-/* Limits and the time series use the histogram sum.latency: it counts from the intended times when
- * the loop is open, otherwise from the real ones. */
+/* --fail-if and the time series read the histogram sum.latency: it counts from the intended times
+ * when the loop is open, otherwise from the real ones. */
 enum { PERCENTILES = 8 };
 extern const struct percentile {
     const char *key, *words;

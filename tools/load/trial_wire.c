@@ -55,8 +55,8 @@ static int flush(const struct talk *t)
     return 0;
 }
 
-/* Takes what there is, up to `most` bytes of the socket.  0: there is something for the caller, if
- * only the end; -EAGAIN: nothing. */
+/* Takes what there is, up to `most` bytes of the socket.  0: there are bytes, the end or an error
+ * (s->error) for the caller; -EAGAIN: nothing yet. */
 static int decrypt(struct talk *t, size_t most)
 {
     struct secret *s = t->secret;
