@@ -217,6 +217,7 @@ def test_one_that_cannot_be_reopened(hosts, tmp_path):
     logs["a"].mkdir()
     server.process.send_signal(signal.SIGHUP)
     assert f"cannot reopen the log {logs['a']}: " in server.wait_said("cannot reopen the log")
+    wait_for(logs["b"].exists, "the next log is reopened, after the message")
     with server.wire() as wire:
         for host in ("a.example", "b.example"):
             ask(wire, host)
