@@ -81,7 +81,7 @@ def swinging(place):
 @pytest.mark.skipif(not kind_massif.mounts_of_its_own(), reason="a process cannot have mounts of its own here")
 def test_mounts_of_other_processes_add_nothing(context, tmp_path):
     def allocations():
-        return kind_massif.under_memcheck(context, {"name": "t", "engine": "epoll"}, {"load": "file", "connections": 2},
+        return kind_massif.under_memcheck(context, {"name": "t", "engine": "epoll"}, {"load": "file", "connections": 1},
                                           kind_massif.documents(context), 12)
     alone = allocations()
     with swinging(tmp_path / "mount"):
