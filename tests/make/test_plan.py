@@ -15,7 +15,7 @@ import pytest
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MARKS = ("any_engine", "core", "long", "processes")  # a layer may choose by these
 # Names by which a test asks which engine there is, or is skipped where the engine serves too few connections.
-ASKS_ENGINE = {"ENGINE", "engine_row", "is_loop", "workers_may_be_threads", "capacity"}
+ASKS_ENGINE = {"ENGINE", "engine_row", "is_loop", "workers_may_be_threads", "capacity", "one_at_a_time"}
 
 
 def engines_of(marks, wanted_by):

@@ -16,7 +16,7 @@ from lib import server as lib
 from lib.client import PATIENCE, Wire, request
 from lib.limited import ANSWERED, OTHER, connections, is_cut, is_served, occupy, refused, take_all
 from lib.secured import EVERYWHERE
-from lib.server import ENGINE, wait_for
+from lib.server import ENGINE, engine_row, one_at_a_time, wait_for
 from lib.trees import sparse, write
 
 pytestmark = [pytest.mark.userspace("limits for each address"),
@@ -187,7 +187,7 @@ def children_of_connections(server):
 
 
 @pytest.mark.capacity(4)
-@pytest.mark.skipif(ENGINE != "fork", reason="it has no process for each connection")
+@pytest.mark.skipif(not engine_row()["forks"], reason="it has no process for each connection")
 def test_a_killed_child(start, standard):
     server = start(standard, *connections(2))
     wires = occupy(server, 2)
@@ -296,7 +296,7 @@ def test_with_tls(start, standard):
 
 def test_echo(engine):
     """rung echo has the limit of connections; the one too many is closed."""
-    if ENGINE == "naive":
+    if one_at_a_time():
         pytest.skip("it has one connection at a time")
     command = [lib.BIN, "echo", "-e", ENGINE, "-p", "0", "-b", "127.0.0.1", "--limit-connections", "1"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=lib.CLEAN_ENV) as process:

@@ -13,7 +13,7 @@ from lib.client import Wire, request
 from lib.limited import OTHER, PATIENT, connections, is_served, refused
 from lib.metrics import Watch
 from lib.secured import EVERYWHERE
-from lib.server import ENGINE, wait_for
+from lib.server import one_at_a_time, wait_for
 from lib.trees import write
 from test_auth import basic, hashed
 
@@ -122,7 +122,7 @@ def test_workers_share_the_bucket(start, standard, kind):
 @pytest.mark.core
 def test_both_limits(start, standard):
     """A connection that is refused as one too many takes no token."""
-    if ENGINE == "naive":
+    if one_at_a_time():
         pytest.skip("it has one connection at a time")
     server = start(standard, "--limit-requests", "1/h:3", *connections(1))
     with server.wire() as wire:
@@ -139,10 +139,10 @@ def test_how_it_is_seen(start, standard, tmp_path):
     server = start(standard, "--limit-requests", "1/h:1", *connections(1), "--log", "json", "--log-file", path, "--metrics", "0")
     with server.wire() as wire:
         assert [wire.ask("/hello.txt").status for _ in range(3)] == [200, 429, 429]
-        if ENGINE != "naive":
+        if not one_at_a_time():
             assert not is_served(server)
     found = Watch(server).read()
-    others = ENGINE != "naive"
+    others = not one_at_a_time()
     assert found["rung_requests_limited_total"] == 2 and found["rung_connections_limited_total"] == others
     assert found['rung_requests_total{method="GET",status="4xx"}'] == 2 + others
     lines = wait_for(lambda: len(lines := path.read_text().splitlines()) == 3 + others and lines, "all lines")
@@ -213,7 +213,7 @@ def test_streams_that_are_reset_count(start, standard):
 def test_requests_of_a_proxys_clients(start, standard):
     """Each client has a bucket, also when one connection brings the requests of several; the proxy's connections are no limit."""
     server = start(standard, "--trust", "127.0.0.1", "--limit-requests", "1/h:2", *connections(1))
-    wires = [server.wire() for _ in range(1 if ENGINE == "naive" else 3)]
+    wires = [server.wire() for _ in range(1 if one_at_a_time() else 3)]
     for wire in wires[-1:] + wires:
         assert wire.ask("/hello.txt", fields=[f"{XFF}: 192.0.2.9"]).status in (200, 429)
     for address, statuses in (("192.0.2.1", [200, 200, 429]), ("192.0.2.2", [200, 200, 429]), ("192.0.2.1", [429])):
@@ -280,7 +280,7 @@ def test_unix_sockets_have_no_limits(start, standard, tmp_path):
     path = f"{tmp_path}/socket"
     for trust, statuses in (([], [200] * 3), (["--trust", "unix"], [200, 429, 429])):
         server = start(standard, "-b", f"unix:{path}", "--limit-requests", "1/h:1", *connections(1), *trust)
-        wires = [Wire(path) for _ in range(1 if ENGINE == "naive" else 3)]
+        wires = [Wire(path) for _ in range(1 if one_at_a_time() else 3)]
         assert [wires[-1].ask("/hello.txt", fields=[f"{XFF}: 192.0.2.1"]).status for _ in range(3)] == statuses
         for wire in wires:
             wire.close()

@@ -18,7 +18,7 @@ READERS = 8                 # each reads another listing
 ROUNDS = LIMIT // (READERS * EACH) + 2
 KINDS = [pytest.param(("--workers", 2, "--workers-as", "process"), id="workers",
                       marks=[pytest.mark.processes, pytest.mark.any_engine("the supervisor releases the share")])]
-if lib.ENGINE == "fork":
+if lib.engine_row()["forks"]:
     KINDS.append(pytest.param((), id="children"))
 
 pytestmark = pytest.mark.userspace("processes that can be killed")

@@ -19,16 +19,17 @@ import urllib.request
 import pytest
 from lib.crowd import sanitized
 from lib.handover import Next, ticks
+from lib.server import one_at_a_time
 
-from cli import (BIN, as_root, ENGINE, EXIT_DONE, EXIT_LISTEN, PATIENCE, Running, begin, elf, large, no_port, site,  # noqa: F401
+from cli import (BIN, as_root, EXIT_DONE, EXIT_LISTEN, PATIENCE, Running, begin, elf, large, no_port, site,  # noqa: F401
                  stuck_download, unix_get, wait_for)
 
 pytestmark = pytest.mark.userspace("a process")
 
 PROCESSES = ["--workers", "2", "--workers-as", "process"]
 CHANGES = 3
-# Clients that have to wait for each other would be evicted on the one connection of naive, which is no loss of a change.
-CLIENTS = 1 if ENGINE == "naive" else 8
+# Clients that have to wait for each other would be evicted on the one connection of an engine that serves one, which is no loss of a change.
+CLIENTS = 1 if one_at_a_time() else 8
 LOADS = {"kept connections": "on", "a connection for each request": "off"}
 
 
@@ -100,7 +101,7 @@ def test_answer_goes_on(begin, large, path):
     """A download that the first server has begun is finished by it, while the next one serves."""
     first = begin("-p", "0", "--handover", path, "--drain-timeout", "60s", large)
     with stuck_download(first) as client:
-        if ENGINE == "naive":
+        if one_at_a_time():
             pytest.skip("it has one connection at a time, and the port is not accepted until it ends")
         after = begin("-p", "0", "--handover", path, large)
         first.said("serves now")
@@ -244,7 +245,7 @@ def test_metrics(begin, large, path, processes):
     first = begin("--metrics", "0", *options)
     port = int(first.said(r"metrics at http://127\.0\.0\.1:(\d+)/metrics")[1])
     with contextlib.ExitStack() as stack:
-        if ENGINE != "naive":
+        if not one_at_a_time():
             stack.enter_context(stuck_download(first))
         after = begin("--metrics", "0", *options)
         assert int(after.said(r"metrics at http://127\.0\.0\.1:(\d+)/metrics")[1]) == port
@@ -289,7 +290,7 @@ def test_two_at_once(begin, site, path):
 @pytest.mark.parametrize("processes", [[], PROCESSES], ids=["threads", "processes"])
 def test_started_while_the_first_one_stops(begin, large, path, processes):
     """The first one has stopped accepting, so there is nothing to take over: the next one opens its own, and keeps the name."""
-    if ENGINE == "naive":
+    if one_at_a_time():
         pytest.skip("it has one connection at a time, and leaves its listener when that ends")
     first = begin("-p", "0", "--handover", path, "--drain-timeout", "60s", *processes, large)
     with stuck_download(first):

@@ -14,8 +14,9 @@ import time
 
 import pytest
 from lib.handover import MAGIC, PARCEL, Next, ticks
+from lib.server import engine_row
 
-from cli import (as_root, ENGINE, EXIT_DONE, EXIT_LISTEN, EXIT_USAGE, PATIENCE, Running, begin, large, site,  # noqa: F401
+from cli import (as_root, EXIT_DONE, EXIT_LISTEN, EXIT_USAGE, PATIENCE, Running, begin, large, site,  # noqa: F401
                  stuck_download, wait_for)
 
 pytestmark = pytest.mark.userspace("a process")
@@ -240,7 +241,7 @@ def test_workers_have_no_part_in_it(begin, large, path, processes):
         sockets = wait_for(lambda: inodes_of(path), "it listens")
         assert held(server.pid) & sockets
         children = below(server.pid)
-        assert bool(children) == (bool(processes) or ENGINE == "fork")
+        assert bool(children) == (bool(processes) or engine_row()["forks"])
         for pid in children:
             wait_for(lambda pid=pid: not held(pid) & sockets, "it has closed what it got by its birth")
 

@@ -11,7 +11,7 @@ from lib import h2 as http2
 from lib.client import PATIENCE, Wire, request
 from lib.limited import connections
 from lib.secured import EVERYWHERE
-from lib.server import ENGINE, wait_for
+from lib.server import one_at_a_time, wait_for
 from lib.trees import write
 
 from cli import EXIT_DONE, EXIT_USAGE, as_root, begin, log_lines, run  # noqa: F401
@@ -88,7 +88,7 @@ def test_every_answer_has_its_host(hosts, places, tmp_path):
         wire.send(b"".join(request(f"{target}?{letter}", method, [f"Host: {NAMES[letter][0]}"]) for letter, target, method in asked))
         for _, _, method in asked:
             wire.reply(method)
-    clients = 1 if ENGINE == "naive" else 4
+    clients = 1 if one_at_a_time() else 4
     crowd(server, work, clients)
     lines = [VHOST.fullmatch(line) for line in log_lines(log, 2 * clients * len(asked))]
     assert len(lines) == 2 * clients * len(asked)

@@ -12,7 +12,7 @@ from lib import h2 as http2
 from lib.client import request
 from lib.metrics import Watch, check_laws, total
 from lib.secured import EVERYWHERE
-from lib.server import ENGINE, wait_for, workers_may_be_threads
+from lib.server import ENGINE, one_at_a_time, wait_for, workers_may_be_threads
 from lib.trees import sparse, write
 
 from test_hosts import NAMES, ask, file, hosts, places, table  # noqa: F401 (fixtures among them)
@@ -231,7 +231,7 @@ def test_worker_processes(hosts):
     assert server.stats()["body_bytes"] == total(found, "rung_host_sent_body_bytes_total")
 
 
-@pytest.mark.skipif(not workers_may_be_threads() or ENGINE == "naive", reason="its workers are not threads")
+@pytest.mark.skipif(not workers_may_be_threads() or one_at_a_time(), reason="its workers are not threads")
 def test_worker_threads(hosts):
     server = hosts(args=[*HERE, "--workers", 3])
     for _ in range(4):

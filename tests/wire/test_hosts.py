@@ -11,7 +11,7 @@ import pytest
 from lib import h2 as http2
 from lib.client import Wire, request
 from lib.secured import EVERYWHERE, Secured, anyone
-from lib.server import ENGINE, engine_row
+from lib.server import ENGINE, one_at_a_time
 from lib.trees import content, write
 
 from cli import EXIT_DONE, EXIT_USAGE, begin, run, wait_for  # noqa: F401
@@ -215,7 +215,7 @@ def test_crowd(hosts, places):
     def work(wire):
         for _ in range(TIMES):
             check_all(wire, places)
-    crowd(hosts(), work, 1 if engine_row()["capacity"] == 1 else 8)
+    crowd(hosts(), work, 1 if one_at_a_time() else 8)
 
 
 def test_pipelined(hosts, places):

@@ -15,7 +15,7 @@ import pytest
 from cli import EXIT_LISTEN, EXIT_USAGE, as_root, begin, no_port, run, site  # noqa: F401
 from lib.client import request
 from lib.metrics import OPEN, PLAIN, Watch, address_of, connect, total
-from lib.server import ENGINE, wait_for, workers_may_be_threads
+from lib.server import ENGINE, one_at_a_time, wait_for, workers_may_be_threads
 from lib.trees import sparse
 
 pytestmark = pytest.mark.userspace("a metrics listener")
@@ -196,7 +196,7 @@ def test_health_says_ok(start, standard):
 def test_while_all_places_are_taken(start, tree):
     """The public listener has no place, and others wait for one: the watcher notices nothing of it."""
     sparse(f"{tree}/big.bin", BIG, {})
-    places = 1 if ENGINE == "naive" else 2
+    places = 1 if one_at_a_time() else 2
     server = start(tree, *HERE, "--max-connections", places, "--send-timeout", "60s")
     watch = Watch(server)
     with contextlib.ExitStack() as stack:
@@ -278,7 +278,7 @@ def test_worker_processes(start, standard, sandbox):
     server.finish()
 
 
-@pytest.mark.skipif(not workers_may_be_threads() or ENGINE == "naive", reason="its workers are not threads")
+@pytest.mark.skipif(not workers_may_be_threads() or one_at_a_time(), reason="its workers are not threads")
 def test_worker_threads(start, standard):
     server = start(standard, *HERE, "--workers", 3)
     for _ in range(20):
@@ -312,7 +312,7 @@ def test_it_is_off_by_default(start, standard):
 def test_health_of_a_server_that_drains(start, tree):
     """A connection that was open before gets 503, and is closed with it."""
     sparse(f"{tree}/big.bin", BIG, {})
-    if ENGINE == "naive":
+    if one_at_a_time():
         pytest.skip("it serves one connection at a time")
     server = start(tree, "--health", "--drain-timeout", "60s")
     with server.wire(rcvbuf=65536) as busy, server.wire() as wire:

@@ -12,7 +12,7 @@ import pytest
 from cli import EXIT_USAGE, run
 from lib.client import PATIENCE, Wire, request
 from lib.secured import EVERYWHERE, Secured
-from lib.server import ENGINE, wait_for
+from lib.server import one_at_a_time, wait_for
 
 pytestmark = [pytest.mark.userspace("proxies' reports of addresses"),
               pytest.mark.skipif(EVERYWHERE, reason="its servers have their own --tls")]
@@ -216,7 +216,7 @@ def test_only_a_trusted_peer_is_believed(serve, tmp_path):
 
 def test_a_drain_with_headers(serve):
     """A client whose header has come and whose head has not is still answered."""
-    if ENGINE == "naive":
+    if one_at_a_time():
         pytest.skip("it takes no second client")
     server = serve("--proxy-protocol", "--drain-timeout", "60s")
     with Wire(server.address, secured=False) as wire:

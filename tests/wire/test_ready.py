@@ -12,7 +12,7 @@ from lib.trees import content, write
 from test_cache import seen
 
 pytestmark = [pytest.mark.userspace("the modules keep their own"),
-              pytest.mark.skipif(lib.ENGINE == "fork", reason="its children keep nothing")]
+              pytest.mark.skipif(lib.engine_row()["forks"], reason="its children keep nothing")]
 SIZE = 1024
 LONG_AGO = 10**9
 BURST = 40      # requests, between two looks at the counters
@@ -178,7 +178,7 @@ def test_what_is_not_read_stays(served, tree):
     """A client that reads late gets what was sent, though the file has changed since and other answers are ready."""
     body = content("late", SIZE)
     put(tree, body)
-    if lib.engine_row()["capacity"] == 1:
+    if lib.one_at_a_time():
         pytest.skip("one connection at a time")
     with served.wire() as wire, served.wire(rcvbuf=4096) as slow:
         ready(served, wire, body)

@@ -13,7 +13,7 @@ import time
 import pytest
 from cli import as_root, unix_get
 from lib.client import PATIENCE, Wire
-from lib.server import BIN, CLEAN_ENV, ENGINE, engine_row
+from lib.server import BIN, CLEAN_ENV, ENGINE, engine_row, one_at_a_time
 from lib.served import wait_for
 
 pytestmark = pytest.mark.userspace("systemd starts no modules")
@@ -235,7 +235,7 @@ def test_another_process_was_meant(standard, listener):
             listener.accept()[0].close()  # no other process takes it
 
 
-@pytest.mark.skipif(ENGINE == "naive", reason="it has one worker")
+@pytest.mark.skipif(one_at_a_time(), reason="it has one worker")
 def test_a_listener_for_each_worker(standard, listener):
     started = Activated([BIN, "serve", standard, "--engine", ENGINE, "--workers", "2", "--workers-as", "process",
                          "--accept", "reuseport"], [listener], {})

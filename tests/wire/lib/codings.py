@@ -32,7 +32,7 @@ def is_file(data):
 def keeps_nothing(root):
     """The reason why no answers are kept here (the engine, its arrangement or the file system), or None."""
     kind = subprocess.run(["stat", "-f", "-c", "%T", root], stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
-    if lib.ENGINE in ("fork", "null"):
+    if lib.engine_row()["forks"]:
         return "this engine keeps nothing"
     if kind not in FIT:
         return f"nothing is kept of {kind}"

@@ -55,6 +55,12 @@ def engine_row():
     return rows[ENGINE]
 
 
+@functools.cache
+def one_at_a_time():
+    """Whether this engine serves one connection, and all others wait."""
+    return engine_row().get("capacity") == 1
+
+
 def is_loop(row=None):
     """Whether one thread waits for all connections and serves them; of this engine, or of the one with that row."""
     row = row or engine_row()
