@@ -118,6 +118,7 @@ static void test_random(void **state)
     (void)state;
     memset(timers, 0, sizeof(timers));
     now_ms = 1000 * TURN_MS - 12345;
+    memset(&wheel, 0xa5, sizeof(wheel)); /* whatever was there before */
     wheel_init(&wheel, now_ms);
     for (turn = 0; turn < OPERATIONS; turn++) {
         struct timer *t = &timers[random_below(NODES)];
