@@ -104,6 +104,20 @@ def test_continue(asking, tree):
 
 
 @pytest.mark.core
+def test_refused_beside_a_large_answer(asking, tree):
+    """The reset follows the answer at once, though another answer fills the send queue again and again."""
+    write(f"{tree}/large.bin", content("large", 20_000_000))
+    large = asking.ask("/large.bin")
+    while large not in asking.replies or len(asking.replies[large].body) < 100_000:
+        asking.hear()
+    for number in range(5):
+        stream = asking.ask(f"/in/{number}", "PUT", [length(3_000_000)], ends=False)
+        assert asking.reply(stream).status == 413 and asking.reset(stream) == h2.NO_ERROR
+    assert large not in asking.complete
+    assert asking.reply(large).body == content("large", 20_000_000)
+
+
+@pytest.mark.core
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 def test_curl_gets_the_answer(start, tree, tmp_path):
     """curl 7.88 reports an error instead of an answer that shares a record of TLS with the reset that follows it."""
