@@ -21,6 +21,7 @@ import view  # noqa: E402
 PAGES = {"README.md": "en", "README.zh-TW.md": "zh-TW"}
 PEERS = ("nginx, tuned", "nginx, default", "lighttpd", "h2o", "Apache, tuned", "Caddy")
 OURS, COST = "epoll", "cpu_us"
+NEW = "1 KiB, a connection for each request"
 WORDS = {
     "en": {
         "heads": ("engine", "model", "idea", "use it when"),
@@ -29,16 +30,15 @@ WORDS = {
         "counts": {"engines": r"\bNUMBER(?= engines, from one blocking loop)", "files": r"\bNUMBER(?= files\b)"},
         "auto": "`--engine auto`, the default, takes `{first}` where it can run and the other options fit it, else `{second}`,\n"
                 "and says which and why when rung starts ([decision 011](docs/decisions/011-what-auto-chooses.md)).",
-        "lead": "Processor time for a request, relative to `epoll` (median and 95 % interval), {scenario} kept open, 1 KiB each:",
-        "scenario": {"20 connections": "with 20 connections", "400 connections": "with 400 connections"},
+        "lead": "Processor time for a request, relative to `epoll` (median and 95 % interval), {scenario}, 1 KiB each:",
+        "scenario": {"20 connections": "with 20 connections kept open", "400 connections": "with 400 connections kept open",
+                     NEW: "with a new connection for each request"},
         "same": "**No significant difference**: {names}.",
         "less": "**Less** than `epoll`: {names}.",
         "more": "**More** than `epoll`: {names}.",
         "unknown": "**Undecided**: {names}.",
         "comma": ", ",
         "peers": {"nginx, tuned": "tuned nginx", "nginx, default": "nginx as Debian ships it", "Apache, tuned": "tuned Apache"},
-        "new": "With a new connection for each request, `epoll` takes {ratio} times the processor time of tuned nginx: {verdict}.",
-        "verdict": {"less": "less", "more": "more", "same": "no significant difference", "unknown": "undecided"},
         "origin": "- {machine}; commit {commit}; `{command}`, {rounds} rounds, {when}.",
     },
     "zh-TW": {
@@ -48,15 +48,13 @@ WORDS = {
         "auto": "預設的 `--engine auto`，於 `{first}` 可運作且與其他選項相容時選擇 `{first}`，否則選擇 `{second}`，\n"
                 "並於 rung 啟動時告知選擇與原因 ([決策 011](docs/decisions/011-what-auto-chooses.md))。",
         "lead": "每筆請求所需的處理器時間，以 `epoll` 為 1 (中位數與 95 % 信賴區間)，{scenario}，每份檔案 1 KiB：",
-        "scenario": {"20 connections": "20 條 keep-alive 連線", "400 connections": "400 條 keep-alive 連線"},
+        "scenario": {"20 connections": "20 條 keep-alive 連線", "400 connections": "400 條 keep-alive 連線", NEW: "每筆請求都另建連線"},
         "same": "**無顯著差異**：{names}。",
         "less": "比 `epoll` **少**：{names}。",
         "more": "比 `epoll` **多**：{names}。",
         "unknown": "**未定**：{names}。",
         "comma": "、",
         "peers": {"nginx, tuned": "調校後的 nginx", "nginx, default": "Debian 預設的 nginx", "Apache, tuned": "調校後的 Apache"},
-        "new": "若每筆請求都另建連線，`epoll` 所需的處理器時間為調校後的 nginx 的 {ratio} 倍：{verdict}。",
-        "verdict": {"less": "較少", "more": "較多", "same": "無顯著差異", "unknown": "未定"},
         "origin": "- {machine}；commit {commit}；`{command}`，{rounds} 輪，{when}。",
     },
 }
@@ -152,11 +150,8 @@ def origin(result, language):
 def figures(language, _chinese):
     result, beside = result_of("engines"), result_of("nginx")
     words = WORDS[language]
-    lines = [line for scenario in words["scenario"] for line in sentences(result, scenario, language)]
-    new = judge.ratio(beside, OURS, "nginx, tuned", "1 KiB, a connection for each request", COST)
-    lines += [words["new"].format(ratio=interval(new), verdict=words["verdict"][verdict(new)]), "",
-              origin(result, language), origin(beside, language)]
-    return lines
+    lines = [line for scenario in words["scenario"] for line in sentences(beside if scenario == NEW else result, scenario, language)]
+    return [*lines, origin(result, language), origin(beside, language)]
 
 
 MAKERS = {"engines": engine_table, "figures": figures}
