@@ -149,7 +149,7 @@ static int epoll_run(struct worker *w)
 const struct engine engine_epoll = {
     .name = "epoll",
     .summary = "one loop waits for all; the kernel reports the ready ones",
-    .use = "io_uring is not available, or you want to choose the call that sends files",
+    .use = "io_uring is not available, or you choose how to send files",
     .model = ENGINE_READINESS,
     .may_block = false,
     .capacity = ENGINE_DESCRIPTORS,
