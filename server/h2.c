@@ -210,8 +210,10 @@ static void reset_unread(struct h2 *h)
 {
     size_t cap;
 
+    if (!h->unread)
+        return;
     (void)conn_space(h->c, &cap);
-    if (!h->unread || cap < OUTQ_BYTES)
+    if (cap < OUTQ_BYTES)
         return;
     h->unread = false;
     for (struct stream *st = h->first; st; st = st->next)
