@@ -18,6 +18,8 @@ import pytest
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = shutil.which(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung")
 PATIENCE = 60
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+browser = pytest.mark.skipif(not CHROMIUM, reason="not installed: chromium")
 ROOT = os.geteuid() == 0
 TEXT = "Hello, world\n"
 PAGE = "<!doctype html><title>Front</title><p>front page\n"
@@ -40,6 +42,13 @@ def run(*argv, status=0, given=None, timeout=PATIENCE):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout, check=False, env=ENV)
     assert status is None or done.returncode == status, (argv, done.returncode, done.stdout[-3000:])
     return done.stdout
+
+
+def shown(tmp_path, address):
+    """The page as a browser has it after its scripts ran, whatever certificate the server has."""
+    return run(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server",
+               "--disable-background-networking", "--ignore-certificate-errors", f"--user-data-dir={tmp_path}/profile",
+               "--virtual-time-budget=20000", "--dump-dom", address, timeout=100)
 
 
 def curl(*args, status=0):

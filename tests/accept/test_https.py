@@ -7,9 +7,8 @@ import signal
 import subprocess
 
 import pytest
-from conftest import BIN, PATIENCE, TEXT, code, curl, free_port, head, needs, run, wait_for
+from conftest import BIN, PATIENCE, TEXT, browser, code, curl, free_port, head, needs, run, shown, wait_for
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = needs("curl", "openssl")
 
 
@@ -186,10 +185,8 @@ def test_http2_with_nghttp(serve, site):
     assert "2000 succeeded, 0 failed, 0 errored, 0 timeout" in said
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="not installed: chromium")
+@browser
 def test_a_browser(serve, tmp_path):
     server = serve("--tls", "self", "--log", "combined")
-    said = run(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server",
-               "--disable-background-networking", "--ignore-certificate-errors", f"--user-data-dir={tmp_path}", "--dump-dom", f"{server.url}/list/",
-               timeout=100)
+    said = shown(tmp_path, f"{server.url}/list/")
     assert "one.txt" in said and any("GET /list/ HTTP/2" in line for line in server.out)

@@ -8,16 +8,9 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import BIG_BYTES, PAGE, SITE, TEXT, code, curl, head, needs, run, wait_for
+from conftest import BIG_BYTES, PAGE, SITE, TEXT, browser, code, curl, head, needs, run, shown, wait_for
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = needs("curl")
-
-
-def shown(tmp_path, address):
-    """The page as a browser has it after its scripts ran."""
-    return run(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server",
-               "--disable-background-networking", f"--user-data-dir={tmp_path}/profile", "--virtual-time-budget=5000", "--dump-dom", address, timeout=100)
 
 
 def test_a_folder_without_any_option(serve):
@@ -76,7 +69,7 @@ def test_hidden(serve):
     assert curl(f"{with_it.url}/.secret") == SITE[".secret"]
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="not installed: chromium")
+@browser
 def test_readme(serve, tmp_path):
     assert re.search(r"<h1>Read <em>me</em></h1>", shown(tmp_path, f"{serve('--readme').url}/list/"))
     assert "<em>me</em>" not in curl(f"{serve().url}/list/")
@@ -147,7 +140,7 @@ def test_fields(serve):
     assert re.match(r"rung/[0-9.]+", plain["server"]) and not {"x-frame-options", "server-timing", "x-from"} & plain.keys()
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="not installed: chromium")
+@browser
 @pytest.mark.parametrize("option, word", [(["--cors"], "got Hello, world"), ([], "refused")])
 def test_cors(serve, site, tmp_path, option, word):
     """A page of one server reads a file of another, and a browser decides whether it may."""
@@ -157,7 +150,7 @@ def test_cors(serve, site, tmp_path, option, word):
     assert f'<p id="out">{word}' in shown(tmp_path, f"{serve().url}/asks.html")
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="not installed: chromium")
+@browser
 @pytest.mark.parametrize("option, seen", [(["--security-headers"], False), ([], True)])
 def test_frames_of_other_sites(serve, site, tmp_path, option, seen):
     """A browser shows the site in a frame of another one, unless the site forbids it."""

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Files that clients store, by curl and in a browser."""
 import os
-import shutil
 
 import pytest
-from conftest import TEXT, code, curl, needs, run
+from conftest import TEXT, browser, code, curl, needs, shown
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 KINDS = {"http": (), "https": ("--tls", "self")}
 pytestmark = needs("curl")
 # A page that stores three bodies, one after the other, and shows the status of each.
@@ -33,7 +31,7 @@ def server(request, serve, folder):  # pylint: disable=unused-argument
 
 
 def test_a_file(server, site, folder, tmp_path):
-    """Stored under the name of its address, or its own below a folder's; never in the place of another, and not beside the folder."""
+    """Stored under the name in its address, or under its own name if the address is a folder's; nothing is replaced, and other folders take nothing."""
     status = ["-k", "-o", os.devnull, "-w", "%{http_code}"]
     assert curl(*status, "-T", site / "hello.txt", f"{server.url}/in/") == "201"
     assert curl("-k", f"{server.url}/in/hello.txt") == TEXT == (folder / "hello.txt").read_text()
@@ -57,12 +55,9 @@ def test_only_if_asked_for(serve, site):
     assert code("-T", site / "hello.txt", f"{serve().url}/new.txt") == 405 and not (site / "new.txt").exists()
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="not installed: chromium")
+@browser
 def test_a_browser(server, site, folder, tmp_path):
-    """It shows the status of every upload, and of one that is refused before its body has ended."""
+    """The page shows the status of every upload, also of those that are refused before their bodies have ended."""
     (site / "store.html").write_text(PAGE)
-    said = run(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server",
-               "--disable-background-networking", "--ignore-certificate-errors", f"--user-data-dir={tmp_path}/profile",
-               "--virtual-time-budget=20000", "--dump-dom", f"{server.url}/store.html", timeout=100)
-    assert "shown: 201 409 413 405" in said
+    assert "shown: 201 409 413 405" in shown(tmp_path, f"{server.url}/store.html")
     assert [path.name for path in folder.iterdir()] == ["ten"]
