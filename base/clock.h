@@ -8,7 +8,7 @@
 /* CLOCK_MONOTONIC_COARSE in milliseconds: as old as the kernel's last tick, 10 ms at most. */
 uint64_t clock_ms(void);
 uint64_t clock_ns(void); /* CLOCK_MONOTONIC in nanoseconds */
-/* What that clock shows after so many milliseconds, for calls that wait until a time. */
+/* The time on that clock in ms milliseconds, for calls that wait until an absolute time. */
 struct timespec clock_after(clockid_t clock, unsigned ms);
 
 #endif

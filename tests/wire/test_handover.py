@@ -28,7 +28,7 @@ pytestmark = pytest.mark.userspace("a process")
 
 PROCESSES = ["--workers", "2", "--workers-as", "process"]
 CHANGES = 3
-# Clients that have to wait for each other would be evicted on the one connection of an engine that serves one, which is no loss of a change.
+# If an engine serves one connection, clients that wait for each other are evicted; that is no loss of a change.
 CLIENTS = 1 if one_at_a_time() else 8
 LOADS = {"kept connections": "on", "a connection for each request": "off"}
 

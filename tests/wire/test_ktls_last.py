@@ -18,8 +18,8 @@ from lib.trees import content
 
 pytestmark = [pytest.mark.userspace("TLS"), pytest.mark.skipif(EVERYWHERE, reason="its servers have their own --tls"),
               pytest.mark.long, kernel_tls]
-BIG = 1 << 19  # more than fits, and not kept in memory
-RCVBUF, SEGMENT = 4096, 536  # they bound what TCP has on its way, and thereby the server's queue: 50 KB fit
+BIG = 1 << 19  # bytes: more than fit into TCP's queues; with --ktls such a file does not stay in memory
+RCVBUF, SEGMENT = 4096, 536  # these two keep TCP's queues small: about 50 KB fit
 NEAR = 64  # bytes between lengths that are tried
 SEARCHES = 3  # a search fails if a busy machine looked as if it had come to rest
 STILL_S = 1
@@ -30,7 +30,7 @@ LACKS = ["close_notify"] if engine_row()["may_block"] else ["close_notify", "par
 
 
 class Place:
-    """Where the bytes of an answer are that nobody reads."""
+    """Where the bytes of an answer are while its client reads nothing."""
 
     def __init__(self, server, one):
         ports = server.address[1], one.sock.getsockname()[1]
