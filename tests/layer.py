@@ -12,6 +12,7 @@ import ctypes
 import fcntl
 import multiprocessing
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -27,7 +28,8 @@ from reports import ended
 CPUS = min(2, os.cpu_count() or 1)
 SEATS = 4 * CPUS
 SHOWN_LINES = 60  # of a failure's output; all of it is in the log
-SHOWN_REASONS = 5  # lines in which pytest says what was wrong, shown first where the output is cut
+REASON = re.compile(r"E   |\[ +(ERROR|LINE) +\]|the kernel complains: ")  # pytest, cmocka and ksite.py say what was wrong
+SHOWN_REASONS = 5  # of these lines, shown first where the output is cut
 GRACE_S = 10  # for processes that a layer leaves running: they may be about to end
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 TOLD = ("passed", "failed", "skipped", "unsteady", "row", "said", "cpu_s")  # the fields that a layer's process sends
@@ -140,7 +142,7 @@ class Layer:
         self.failed.append(name)
         lines = output.rstrip().split("\n") if output.strip() else []
         cut = [f"... {len(lines) - SHOWN_LINES} lines before: {self.log_path}"] if len(lines) > SHOWN_LINES else []
-        why = [line for line in lines if line.startswith("E  ")][:SHOWN_REASONS] if cut else []
+        why = [line for line in lines if REASON.match(line)][:SHOWN_REASONS] if cut else []
         self.said += [f"FAILED in {self.name}: {name}", *(f"    {line}" for line in why + cut + lines[-SHOWN_LINES:])]
 
     def command(self, argv, timeout_s, env=None):

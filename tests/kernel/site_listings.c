@@ -303,7 +303,7 @@ static void sizes_are_two_seconds_old_at_most(void **state)
 {
     struct tree *t = *state, own = *t;
     struct http_ask a = ask_for("/9/dir/", "format=json");
-    int64_t changed;
+    int64_t changed, kept_until = 0;
     size_t len;
     char *body;
 
@@ -313,24 +313,32 @@ static void sizes_are_two_seconds_old_at_most(void **state)
     changed = now_ms();
     overwrite(&own, "dir/a", "7777777");
     for (bool seen = false; !seen;) {
-        assert_true(now_ms() < changed + AGE_MS + LATE_MS);
+        int64_t asked = now_ms();
+
         body = listed(t, &a, &len);
         seen = strstr(body, "\"size_bytes\":7,");
+        assert_true(seen || asked < changed + AGE_MS + LATE_MS);
         free(body);
         rest_ms(20);
     }
-    /* A listing that changes again and again is not kept: each answer is the disk's. */
+    /* A listing that changes again and again is not kept: each answer is the disk's.  Only if this
+     * guest stood still for two seconds, as on a busy host, may one have been kept. */
     for (unsigned i = 0; i < 12; i++) {
         char text[16], size[32];
 
         memset(text, 'x', sizeof(text));
         text[8 + i % 4] = '\0';
+        changed = now_ms();
         make_file(&own, "dir/b", text);
         snprintf(size, sizeof(size), "\"size_bytes\":%u,", 8 + i % 4);
         for (unsigned j = 0; j < 3; j++) {
+            int64_t asked = now_ms();
+
             body = listed(t, &a, &len);
-            assert_non_null(strstr(body, size));
+            assert_true(strstr(body, size) || asked < kept_until);
             free(body);
+            if (now_ms() >= changed + AGE_MS)
+                kept_until = now_ms() + AGE_MS;
             rest_ms(100);
         }
     }
@@ -343,17 +351,17 @@ static void two_seconds_of_life(void **state)
 {
     struct tree *t = *state;
     struct http_ask a = plain("/dir/");
+    int64_t since, asked;
     struct source *s;
-    int64_t since;
 
     open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES, .ms = 60000});
     since = now_ms();
     s = kept(t, &a);
     assert_non_null(s);
     site_release(t->site, s);
-    while (site_twin_try(t->site, &a, &s) == 0) {
+    while (asked = now_ms(), site_twin_try(t->site, &a, &s) == 0) {
         site_release(t->site, s);
-        assert_true(now_ms() < since + AGE_MS + LATE_MS);
+        assert_true(asked < since + AGE_MS + LATE_MS);
         rest_ms(10);
     }
     assert_true(now_ms() >= since + AGE_MS - 50);

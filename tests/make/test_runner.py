@@ -112,12 +112,14 @@ def test_what_fails_twice_has_failed(layers):
     assert (found["wire"].failed, found["wire"].unsteady) == (["t::late"], [])
 
 
-def test_a_long_failure_begins_with_its_reason(tmp_path):
+@pytest.mark.parametrize("reason", ("E   assert 1 == 2", "[   LINE   ] --- tests/unit/site.c:9: error: Failure!",
+                                    "the kernel complains: WARNING: at kernel/kcache.c:9"))
+def test_a_long_failure_begins_with_its_reason(tmp_path, reason):
     os.makedirs(tmp_path / "log")
     layer = Layer("wire", str(tmp_path), False, None)
-    layer.fail("t::long", "\n".join(["before", "E   assert 1 == 2", *["line"] * SHOWN_LINES]))
+    layer.fail("t::long", "\n".join(["before", reason, *["line"] * SHOWN_LINES]))
     layer.fail("t::short", "def test()\nE   assert 3 == 4")
-    assert layer.said[:3] == ["FAILED in wire: t::long", "    E   assert 1 == 2", f"    ... 2 lines before: {layer.log_path}"]
+    assert layer.said[:3] == ["FAILED in wire: t::long", f"    {reason}", f"    ... 2 lines before: {layer.log_path}"]
     assert layer.said[3:] == ["    line"] * SHOWN_LINES + ["FAILED in wire: t::short", "    def test()", "    E   assert 3 == 4"]
 
 
