@@ -54,10 +54,11 @@ def table_is_full():
 
 
 def waiting(server, clients):
-    """Sockets in TIME-WAIT of connections between these ports: (at the server's port, at the clients')."""
+    """Sockets in TIME-WAIT of connections between these ports: (at the server's port, at the clients').  A set, because the
+    kernel shows a socket twice if another one comes before it between two reads of the file."""
     rows = [line.split()[1:4] for line in text_of("/proc/net/tcp").splitlines()[1:]]
-    ends = [(int(local.split(":")[1], 16), int(remote.split(":")[1], 16)) for local, remote, state in rows
-            if state == TIME_WAIT]
+    ends = {(int(local.split(":")[1], 16), int(remote.split(":")[1], 16)) for local, remote, state in rows
+            if state == TIME_WAIT}
     return (sum(local == server and remote in clients for local, remote in ends),
             sum(remote == server and local in clients for local, remote in ends))
 

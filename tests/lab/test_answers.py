@@ -42,6 +42,12 @@ def test_who_closes_first_keeps_it(tmp_path, monkeypatch):
     assert rows == [["the client", "0", "10"], ["the server", "10", "0"], ["the client, by a reset", "0", "0"]]
 
 
+def test_a_socket_that_is_shown_twice(monkeypatch):
+    line = "   0: 0100007F:0050 0100007F:{:04X} 06 00000000:00000000"
+    monkeypatch.setattr(answers, "text_of", lambda path: "\n".join(["head", *map(line.format, (4000, 4001, 4000, 4002))]))
+    assert answers.waiting(80, {4000, 4001}) == (2, 0)
+
+
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 # shows S05
 def test_at_rest(tmp_path, monkeypatch):
