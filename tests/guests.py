@@ -91,6 +91,25 @@ def built(layer, version):
     return os.path.join(layer.build, f"kernel-{version}/kernel") if status == 0 else None
 
 
+def sources(short):
+    """A layer's job: core/ and kernel/ as modules, and the site's unit tests in a guest.  If it is short, the modules are those that
+    other layers boot; otherwise they are compiled with the installed headers, too."""
+    def job(layer):
+        name = "core/ and kernel/ compile and link under Kbuild"
+        if short and not guest.missing():
+            modules = built(layer, VERSIONS[0])
+            if modules:
+                layer.ok(name)
+        else:
+            modules = f"{layer.build}/kernel/kernel"
+            layer.single(name, ["scripts/kernel-compile", layer.build], 300)
+        if modules:
+            layer.single("no circles of files in the modules (cycles.py)", [PYTHON, "tests/cycles.py", os.path.dirname(modules)], 60)
+        layer.make("twins")
+        layer.single("the kernel's site passes the server's unit tests", [PYTHON, "tests/kernel/ksite.py", layer.build], 600)
+    return job
+
+
 def booted(layer, version, tests, append):
     """Runs tests in a guest: (the shared folder, the guest's result or None, why it died or None).  Modules
     that the tests do not load themselves are loaded before."""
@@ -282,9 +301,9 @@ def built_kernel(version):
 
 # shows K06
 def rows():
-    """(name, its plans, job): `make check` has two that tell most, `make check-kernel` all of them."""
+    """(name, its plans, job): of those that boot modules, `make check` has two that tell most, `make check-kernel` all."""
     both, deep, debug = ("all", "kernel"), ("kernel",), ("debug-kernel",)
-    found = []
+    found = [("kernel short", ("check",), seats(SEATS, sources(True))), ("kernel", ("all",), seats(SEATS, sources(False)))]
     for version in VERSIONS:
         later = version != VERSIONS[0]
         found.append((f"kernel {version} planted", deep if later else both, seats(SEATS, planted(version))))

@@ -35,11 +35,13 @@ WIRE_SECONDS = 900  # time limit for a wire layer, and again for its failed test
 WITH_SOCKETS = {"calls", "engines", "faults", "forks", "loop", "net", "offload", "room", "slots", "send", "stale", "stops"}
 LONGEST = ("seeds", "faults", "engines", "queue", "calls", "body", "split")  # they start first
 # Shares of the engines, each run by a program of its own.  In the debug build of `make check` faults is whole, because it
-# then checks for each kind of call whether any engine makes it; `make quick` runs its shares side by side, and
-# a third of the items that pass through the queues.
+# then checks for each kind of call whether any engine makes it.  `make quick` runs three engines that wait in different ways, a
+# third of those that seeds runs and of the items that pass through the queues, fewer changes while clients ask, and no OpenSSL
+# without memory.
 SIXTHS = [(f"{share}/6",) for share in range(1, 7)]
 PARTS = {"engines": SIXTHS}
-QUICK = {"faults": SIXTHS, "queue": [("10000",)]}
+QUICK = {"faults": [("naive",), ("epoll",), ("uring",)], "queue": [("10000",)], "stale": [("80",)], "seeds": [("0", "1/3")],
+         "tls_read_memory": [], "tls_cold_memory": []}
 SANITIZED = {"faults": SIXTHS, "seeds": [("0", "1/3"), ("0", "2/3"), ("0", "3/3")], "library_memory": []}  # its malloc() is its own
 # Allocations that are refused in turn: each of a connection's, and every STEP-th while OpenSSL reads certificates or begins.
 REFUSALS = {"tls_memory": [("1",)], "tls_read_memory": [("29",)], "tls_cold_memory": [("13",)]}
@@ -106,13 +108,26 @@ def may_start_threads(path):
     return b" pthread_create" in subprocess.run(["nm", "-u", path], stdout=subprocess.PIPE, check=True).stdout
 
 
+def left_out(layer, mode, parts):
+    """Programs that are not built: those that no part is run of, and for the thread sanitizer those without threads, if a
+    debug build is there to ask."""
+    names = [path for name, shares in parts.items() if not shares for path in glob.glob(f"tests/*/{name}.c")]
+    if mode == "tsan":
+        names += [path for path in glob.glob("tests/unit/*.c") + glob.glob("tests/sim/*.c")
+                  if os.path.exists(built := os.path.join(layer.build, "debug", path[:-2])) and not may_start_threads(built)]
+    return " ".join(sorted({name[:-2] for name in names}))
+
+
 def c_programs(mode, *patterns, prefix=(), timeout_s=300, parts=None):
     """Runs programs, many at a time, because the long ones mostly wait; parts: {program: arguments} of programs that are
     run once with each, so that a program with none is left out.  The thread sanitizer finds nothing in one without threads."""
     parts, many = {**PARTS, **(parts or {})}, PROGRAMS // 2 if prefix else PROGRAMS
 
     def job(layer):
-        layer.make("tests", MODE=mode)  # a program that does not build has failed; the others run
+        if mode == "debug":
+            layer.make("tests", MODE=mode)  # a program that does not build has failed; the others run
+        else:
+            layer.make("c-tests", MODE=mode, LEFT_OUT=left_out(layer, mode, parts))
         paths = sum((programs_of(layer, mode, pattern) for pattern in patterns), [])
         if mode == "tsan":
             paths = list(filter(may_start_threads, paths))
@@ -199,7 +214,10 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None, eve
 
     def job(layer):
         layer.row = (engine, " ".join([mode] * (mode != "release") + [called]))
-        if not layer.make("tests" if "valgrind" in prefix else "all", MODE=mode):
+        # Of the core cases none needs the tools, which take as long to build as the server.
+        core_alone = mode != "release" and "core" in (marks or "")
+        target = os.path.join(layer.build, mode, "rung") if core_alone else "all"
+        if not layer.make("tests" if "valgrind" in prefix else target, MODE=mode):
             return
         if reason := unavailable(layer, mode, engine):
             layer.skip(f"engine {engine}", reason)
@@ -325,13 +343,6 @@ def package(layer):
         layer.skip("Debian packages", f"not installed: {', '.join(missing)}")
         return
     pytest_twice(layer, {"RUNG_BUILD": os.path.abspath(layer.build)}, 1800, 1, paths=["tests/package"])
-
-
-def kernel(layer):
-    layer.single("core/ and kernel/ compile and link under Kbuild", ["scripts/kernel-compile", layer.build], 300)
-    layer.single("no circles of files in the modules (cycles.py)", [PYTHON, "tests/cycles.py", f"{layer.build}/kernel"], 60)
-    layer.make("twins")
-    layer.single("the kernel's site passes the server's unit tests", [PYTHON, "tests/kernel/ksite.py", layer.build], 600)
 
 
 def arm64(layer):

@@ -21,9 +21,9 @@ PLANS = ("quick", "check", "all", "kernel", "debug-kernel")  # a layer belongs t
 # a third engine.
 IN_FULL = ("pool", "uring")
 OWN, OWN_CORE = "not any_engine", "core and not any_engine"
-OWN_SHORT = "not any_engine and not long"
-# `check` runs every wire test on one engine, which never blocks.  One that blocks runs what depends on the engine and takes no crowd;
-# the rest run the core cases.
+OWN_SHORT = "not any_engine and not long and not further"
+# `check` runs every wire test on one engine, which never blocks.  One that blocks runs what depends on the engine and takes no crowd,
+# with a sample of each table; the rest run the core cases.
 CHECK = {"uring": None, "pool": OWN_SHORT}
 ASAN = {"epoll": None, "pool": OWN}  # the others: OWN_CORE
 CHECK_SANITIZED = ("pool", "epoll", "uring")  # by asan and tsan
@@ -34,7 +34,10 @@ CHECK_ARRANGED = (("epoll", "2 process steered"), ("uring", "2 thread reuseport"
 # Every engine meets every fault under asan, and every item its queue; valgrind adds reads of uninitialized memory, which
 # concern the sessions.  The last two have a process for each refusal.
 VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)], "queue": QUICK["queue"], "library_memory": [], "tls_cold_memory": []}
-# Under tsan the longest two, which run every engine in a simulated network and under every fault, are for `check-all`.
+# Under tsan the longest two, which run every engine in a simulated network and under every fault, are for `check-all`; so are
+# programs that start no thread, though a library that they are linked with could.
+TSAN_SHORT = dict.fromkeys((*layers.SANITIZED, "h2", "h2_memory", "tls", "tls_cold_memory", "tls_given", "tls_kernel", "tls_memory",
+                            "tls_read_memory", "tls_time"), [])
 C_TESTS = ("tests/unit/*.c", "tests/sim/*.c")
 
 
@@ -86,11 +89,10 @@ def plan():
             ("split", each, seats(1, c_programs("debug", "tests/unit/split*.c"))),
             ("sim", each, seats(HALF, c_programs("debug", "tests/sim/*.c"))),
             ("make", each, seats(CPUS, layers.made)),
-            ("wire core", ("quick",), wire("epoll", WIRES, "debug", "core")),
+            ("wire core", ("quick",), wire("epoll", WIRES, "debug", "core and not long")),
             ("models", whole, seats(CPUS, models.layer)),
             ("accept", whole, seats(HALF, layers.accept)),
             ("package", whole, seats(CPUS, layers.package)),
-            ("kernel", check, seats(guests.SEATS, layers.kernel)),
             *guests.rows(),
             ("arm64", check, seats(1, layers.arm64)),
             *wires(),
@@ -103,7 +105,7 @@ def plan():
             ("asan", check, seats(ROOMY, c_programs("asan", *C_TESTS, parts=SANITIZED))),
             ("asan load", whole, tool("load", WIRES, "asan", ROOMY)), ("asan drop", whole, tool("drop", CPUS, "asan", CPUS)),
             ("asan trace", whole, tool("trace", CPUS, "asan", HALF)),
-            ("tsan short", ("check",), seats(ROOMY, c_programs("tsan", *C_TESTS, parts=dict.fromkeys(SANITIZED, []), timeout_s=600))),
+            ("tsan short", ("check",), seats(ROOMY, c_programs("tsan", *C_TESTS, parts=TSAN_SHORT, timeout_s=600))),
             ("tsan", whole, seats(ROOMY, c_programs("tsan", *C_TESTS, parts=SANITIZED, timeout_s=600))),
             ("tsan load", whole, tool("load", WIRES, "tsan", ROOMY)),
             ("valgrind", whole, seats(ROOMY, under_valgrind(c_programs("debug", *C_TESTS, prefix=VALGRIND, timeout_s=600,

@@ -70,7 +70,7 @@ static void race(struct tree *t, bool in_place)
     changer_begin(&c);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, ask_for_it, &c), 0);
-    rest_ms(8000);
+    rest_ms(4000);
     changer_end(&c);
     for (unsigned i = 0; i < 3; i++) {
         void *n;
@@ -99,7 +99,7 @@ static void a_file_written_again_and_again(void **state)
 
 /* A search result ages by up to this much, at random, before it is kept: longer than the ticks by
  * which times distinguish changes. */
-enum { LATE_US = 40000, FILES = 8, SECONDS = 6, OLD = 1600000000 };
+enum { LATE_US = 40000, FILES = 8, SECONDS = 3, OLD = 1600000000 };
 
 struct asker {
     const struct tree *t;

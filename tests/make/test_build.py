@@ -37,6 +37,7 @@ def test_a_warning_ends_only_the_checks(tree, make):
     assert status == 0 and "CC" not in said and not errors
 
 
+@pytest.mark.long
 def test_a_folder_has_one_name(tree, make):
     """An object is compiled again when its header has changed, whether BUILD was absolute or relative before."""
     (tree / "core/one.h").write_text("int answer(void);\n")

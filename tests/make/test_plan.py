@@ -13,7 +13,7 @@ import plan
 import pytest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-MARKS = ("any_engine", "core", "long", "processes")  # a layer may choose by these
+MARKS = ("any_engine", "core", "further", "long", "processes")  # a layer may choose by these
 # Names by which a test asks which engine there is, or is skipped where the engine serves too few connections.
 ASKS_ENGINE = {"ENGINE", "engine_row", "is_loop", "workers_may_be_threads", "capacity", "one_at_a_time"}
 
@@ -33,7 +33,7 @@ def test_each_wire_test_is_in_the_plans(marks):
     wanted = plan.IN_FULL if "any_engine" in marks else layers.engine_names()
     assert engines_of(marks, "all") == set(wanted)
     assert engines_of(marks, "check") & {"uring"}
-    if "core" in marks and "any_engine" not in marks and "long" not in marks:
+    if "core" in marks and not {"any_engine", "further", "long"} & set(marks):
         assert engines_of(marks, "check") == set(wanted)
 
 

@@ -61,6 +61,7 @@ def test_a_layer_that_ran_alone_has_failed(layers, tmp_path, capsys):
     assert "failed in guest: t::late" in out and "unsteady" not in out and out.endswith("1 passed, 1 failed, 0 skipped\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_guest_retries_at_once_and_counts_as_others_do(layers, tmp_path, monkeypatch, alone):
     """A guest cannot wait for other layers to end, so it has already repeated its failures.  The second results count only
@@ -135,6 +136,7 @@ def test_a_layer_that_dies_or_leaves_a_process_has_failed(layers, monkeypatch):
     assert found["left"].failed == ["left running: sleep 1000"] and found["left"].passed == ["started"]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("clang"), reason="clang is not installed")
 @pytest.mark.parametrize("crashes", [False, True])
 def test_a_crash_under_a_fuzzer_has_failed(layers, tmp_path, monkeypatch, crashes):

@@ -14,7 +14,7 @@ from lib import klog, server, trees  # noqa: E402
 
 # Under nohup, SIGHUP is ignored, and the servers would inherit that; a signal with a handler gets its default in them.
 signal.signal(signal.SIGHUP, lambda *_: None)
-CORE_STEP = 8
+ROW_STEP = 8
 LONG_STEP = 8
 
 
@@ -39,13 +39,15 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """In a table marked core, the first row and then every CORE_STEP-th row are core."""
+    """In each table, the first row and then every ROW_STEP-th row are a sample: only those are core in a table marked core, and
+    the others are marked further."""
     seen = {}
     for item in items:
-        if item.get_closest_marker("core") and hasattr(item, "callspec"):
+        if hasattr(item, "callspec"):
             name = item.nodeid.partition("[")[0]
-            if seen.setdefault(name, 0) % CORE_STEP:
+            if seen.setdefault(name, 0) % ROW_STEP:
                 item.own_markers = [mark for mark in item.own_markers if mark.name != "core"]
+                item.add_marker("further")
             seen[name] += 1
     items[:] = spread(items)
 
