@@ -166,7 +166,7 @@ DKMS_TREE := $(DESTDIR)/usr/src/rung-$(VERSION)
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: static image kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check check-all accept quick soak coverage docs answers cost load-cost trigger spread doors kernel-compile fuzz tests c-tests clean install uninstall
+.PHONY: rung static image kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check check-all accept quick soak coverage docs answers cost load-cost trigger spread doors kernel-compile fuzz tests c-tests clean install uninstall
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -268,6 +268,8 @@ dkms: $(GEN) ## install the modules' sources for DKMS under DESTDIR/usr/src, and
 static: $(STATIC) ## rung as one file that needs no library: build/MODE/rung-static
 
 image: $(O)/rung.oci.tar ## an OCI image of that file and nothing else: build/MODE/rung.oci.tar
+
+rung: $(RUNG)
 
 tests: all c-tests ## build the test programs of this MODE
 
@@ -394,7 +396,7 @@ $(RUNG): $(call objects,$(MAIN)) $(LIB)
 # Debian has no static libqrencode, and nothing is loaded into this program: their places are taken before the library is searched.
 $(STATIC): $(call objects,$(MAIN)) $(O)/server/qr_absent.o $(O)/server/pack_absent.o $(LIB)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(filter-out -pie,$(LINK)) -static-pie -s $(LDFLAGS) -o $@ $^ $(filter-out -lqrencode -lz,$(LDLIBS)) \
+	$(Q)$(CC) $(filter-out -pie $(QUICK_LINKER),$(LINK)) -static-pie -s $(LDFLAGS) -o $@ $^ $(filter-out -lqrencode -lz,$(LDLIBS)) \
 	    $(if $(filter br,$(COMPRESSORS)),-lbrotlicommon) -lm 2>$@.said; status=$$?; \
 	    grep -v 'in statically linked applications\|: in function' $@.said >&2; exit $$status
 

@@ -216,8 +216,7 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None, eve
         layer.row = (engine, " ".join([mode] * (mode != "release") + [called]))
         # Of the core cases none needs the tools, which take as long to build as the server.
         core_alone = mode != "release" and "core" in (marks or "")
-        target = os.path.join(layer.build, mode, "rung") if core_alone else "all"
-        if not layer.make("tests" if "valgrind" in prefix else target, MODE=mode):
+        if not layer.make("tests" if "valgrind" in prefix else "rung" if core_alone else "all", MODE=mode):
             return
         if reason := unavailable(layer, mode, engine):
             layer.skip(f"engine {engine}", reason)
