@@ -14,8 +14,9 @@
  *
  * A transfer costs two atomic operations and nothing else.  The watchdog sleeps until the next
  * deadline.  Every new deadline is at least `shortest_ms` away when it is set, so the watchdog
- * looks no less often than that and is never late.  It looks every TICK_MS only while connections
- * come, while one waits for a slot, or while the server stops.  When all slots are taken and none
+ * looks no less often than that, and again after MISSED_MS at a session whose thread was at work.
+ * It looks every TICK_MS only while connections come, while one waits for a slot, or while the
+ * server stops.  When all slots are taken and none
  * waits, it sleeps: the listeners wake it.
  */
 #include <errno.h>
@@ -31,6 +32,7 @@
 
 enum {
     TICK_MS = 20,
+    MISSED_MS = 100,    /* until it looks at a session again whose thread was at work */
     PRESSED_MS = 2,     /* between two rounds that make room */
     PRESSED_LOOKS = 64, /* ... and a millisecond more for each 64 sessions to look at */
     LEAVING_MS = 1000,  /* an evicted session may take this long; then another one is evicted */
@@ -266,7 +268,10 @@ static uint64_t look_at_all(struct watchdog *wd, struct victims *v)
         if (!session_trylock(s)) {
             if (cut_off(wd))
                 end(s, ENDED); /* this needs no look at the machine */
-            continue; /* its thread is at work: any deadline it sets is shortest_ms away */
+            /* Its thread is at work.  A deadline that it sets is shortest_ms away, but it may leave
+             * the old one, which may have passed. */
+            next_ms = wd->now_ms + MISSED_MS < next_ms ? wd->now_ms + MISSED_MS : next_ms;
+            continue;
         }
         if (cut_off(wd))
             cut(s, ENDED);

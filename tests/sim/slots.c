@@ -23,6 +23,17 @@ void __wrap_watchdog_add(struct watchdog *wd, struct session *s)
     __real_watchdog_add(wd, s);
 }
 
+static atomic_bool works; /* a thread is at work on its session for LATE_MS more */
+
+void __real_watchdog_leave(struct watchdog *wd, struct session *s);
+void __wrap_watchdog_leave(struct watchdog *wd, struct session *s);
+void __wrap_watchdog_leave(struct watchdog *wd, struct session *s)
+{
+    if (atomic_exchange(&works, false))
+        serving_nap(LATE_MS);
+    __real_watchdog_leave(wd, s);
+}
+
 static atomic_int glimpses; /* times a worker sees a waiting client that is not there */
 static atomic_bool unseen;  /* no worker sees a waiting client, and so none makes room for it */
 
@@ -194,9 +205,40 @@ static void test_a_last_seat_is_a_seat(void **state)
     serving_empty(&s);
 }
 
+/* A thread is at work just when its client's time is up.  The watchdog cannot look at the session
+ * then; it does so soon after, and not only when the next deadline may come. */
+static void test_a_thread_at_work_delays_its_deadline_little(void **state)
+{
+    enum { HEAD_MS = 1500, BEFORE_MS = 100, SOON_MS = 600 };
+    uint64_t began_ms;
+    struct serving s;
+    int client;
+
+    (void)state;
+    serving_fill(&s, &engine_pool, &http_proto);
+    s.srv.head_ms = HEAD_MS;
+    serving_start(&s);
+    client = client_open(s.port);
+    began_ms = serving_ms();
+    assert_true(client_send(client, half_head, sizeof(half_head) - 1));
+    for (unsigned i = 0; i < 2; i++)
+        serving_nap((LATE_MS + HEAD_MS - BEFORE_MS) / 2); /* it began to serve after LATE_MS */
+    atomic_store(&works, true);
+    assert_true(client_send(client, "A", 1));
+    while (stats_live(s.srv.stats) && serving_ms() < began_ms + 3 * HEAD_MS)
+        serving_nap(1);
+    assert_false(atomic_load(&works));
+    assert_in_range(serving_ms() - began_ms, HEAD_MS, HEAD_MS + 2 * LATE_MS + SOON_MS);
+    close(client);
+    server_stop(&s.srv);
+    assert_true(serving_left(&s));
+    serving_empty(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_thread_at_work_delays_its_deadline_little),
         cmocka_unit_test(test_no_wake_up_is_lost),
         cmocka_unit_test(test_a_last_seat_is_a_seat),
         cmocka_unit_test(test_a_glimpse_evicts_nobody),
