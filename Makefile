@@ -44,7 +44,7 @@ ifeq ($(WERROR),1)
 FLAGS += -Werror
 endif
 LINK := -pie -pthread -Wl,-z,relro,-z,now
-# It links the test programs, of which there are many, in a third of the time.
+# ld.gold links the many test programs in a third of the time.
 QUICK_LINKER := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 # Whether that header is installed, and so its library.  No comment may follow on these lines: the space before it is a "yes".
 has = $(shell printf '\043if __has_include(<%s>)\nyes\n\043endif\n' '$(1)' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)

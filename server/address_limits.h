@@ -32,7 +32,7 @@ int limits_open(struct server *srv);
 void limits_close(struct limits *limits); /* NULL is fine */
 /* In a worker process that was just forked: its number. */
 void limits_use(struct limits *limits, unsigned number);
-/* That worker process died: none of its connections counts any more. */
+/* The worker process of that number died: none of its connections counts any more. */
 void limits_lose(struct limits *limits, unsigned number);
 
 /* --- Connections ------------------------------------------------------------------------------ */

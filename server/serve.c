@@ -52,7 +52,8 @@ static uint64_t raise_descriptors(void)
     return limit.rlim_cur;
 }
 
-/* Those of connections that have no session any more. */
+/* Descriptors of connections that tls_last.c has at most: their session has ended, not yet their
+ * stream. */
 static unsigned descriptors_of_lasts(const struct server *srv, uint64_t descriptors)
 {
     bool any = srv->hosts && srv->hosts->tls.count && srv->opt->ktls != KTLS_OFF;

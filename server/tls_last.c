@@ -240,7 +240,8 @@ static bool end(struct tls_last *last)
 
 const struct tls_kernel tls_kernel = {tls_kernel_take, end};
 
-/* Those that linger count: a process that ends would reset them if the client says more. */
+/* Whether any connection is left.  A lingering one counts: if the process ended now and the client
+ * sent more, the kernel would reset the connection. */
 static bool any_left(void)
 {
     bool any;

@@ -214,7 +214,7 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None, eve
 
     def job(layer):
         layer.row = (engine, " ".join([mode] * (mode != "release") + [called]))
-        # Of the core cases none needs the tools, which take as long to build as the server.
+        # No core case needs the tools, which take as long to build as the server.
         core_alone = mode != "release" and "core" in (marks or "")
         if not layer.make("tests" if "valgrind" in prefix else "rung" if core_alone else "all", MODE=mode):
             return

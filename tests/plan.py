@@ -34,8 +34,8 @@ CHECK_ARRANGED = (("epoll", "2 process steered"), ("uring", "2 thread reuseport"
 # Every engine meets every fault under asan, and every item its queue; valgrind adds reads of uninitialized memory, which
 # concern the sessions.  The last two have a process for each refusal.
 VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)], "queue": QUICK["queue"], "library_memory": [], "tls_cold_memory": []}
-# Under tsan the longest two, which run every engine in a simulated network and under every fault, are for `check-all`; so are
-# programs that start no thread, though a library that they are linked with could.
+# Under tsan the longest two, which run every engine in a simulated network and under every fault, are for `check-all`.
+# Programs that start no thread are for it, too: a library that they are linked with could start one.
 TSAN_SHORT = dict.fromkeys((*layers.SANITIZED, "h2", "h2_memory", "tls", "tls_cold_memory", "tls_given", "tls_kernel", "tls_memory",
                             "tls_read_memory", "tls_time"), [])
 C_TESTS = ("tests/unit/*.c", "tests/sim/*.c")

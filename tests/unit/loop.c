@@ -34,7 +34,8 @@ static void accept_pump_close(void **state)
     end(&f);
 }
 
-/* What an epoll set says of a socket whose session is gone, but not a copy of its descriptor. */
+/* The events that an epoll set reports of a socket whose session is gone while a copy of its
+ * descriptor remains. */
 static int events_without_session(bool stays_open)
 {
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;

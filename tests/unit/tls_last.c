@@ -20,7 +20,8 @@ bool __wrap_tls_kernel_says(struct tls_last *last)
     return atomic_load(&all_there);
 }
 
-/* Of the thread, where numbers are not scarce. */
+/* The copies of descriptors that the thread made, at numbers from FD_SETSIZE on: they are not
+ * scarce. */
 static unsigned copies(void)
 {
     unsigned count = 0;

@@ -386,7 +386,7 @@ def test_a_client_of_tls_1_2_renegotiates(secure):
 @pytest.mark.core
 @pytest.mark.parametrize("option, says", [("-tls1_3", b"K\n"), ("-maxfraglen=512", b"")], ids=["new keys", "small records"])
 def test_a_client_that_the_kernel_cannot_serve(secure, option, says):
-    """It asks for new keys before the kernel has them, or takes no records of 16 KiB (RFC 6066 4): OpenSSL stays."""
+    """OpenSSL goes on if the client asks for new keys before the kernel has any, or takes no records of 16 KiB (RFC 6066 4)."""
     server = secure()
     one = Client(server, option)
     one.wait(b"read R BLOCK|Verify return code")
