@@ -31,8 +31,8 @@ unsigned coro_most(void);
 /* Bytes of the stack that are in memory: all that was ever touched, in whole pages. */
 size_t coro_touched(const struct coro *c);
 
-/* coro_MACHINE.c.  Save the caller's registers on its stack and that stack's
- * pointer in *from, then go on from the stack `to`. */
+/* In coro_MACHINE.c: saves the registers that a call must preserve on the caller's stack, and that
+ * stack's pointer in *from, then goes on from the stack `to`. */
 void coro_switch(void **from, void *to);
 /* A stack that calls entry(arg) when switched to; entry never returns.  top is 16-byte aligned. */
 void *coro_prepare(void *top, void (*entry)(void *arg), void *arg);

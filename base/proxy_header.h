@@ -14,8 +14,8 @@ enum {
 };
 
 /* The header at the start of bytes[0..n).  > 0: its length, and *source is the client's address;
- * ADDRESS_NONE: the proxy speaks for itself, or of something else than TCP.  0: more is needed.
- * -EPROTO: it is none, whatever follows. */
+ * with ADDRESS_NONE the proxy speaks for itself, or the connection is not TCP over IP.  0: more is
+ * needed.  -EPROTO: this is no header, whatever follows. */
 long proxy_header_parse(const char *bytes, size_t n, struct address *source);
 
 #endif

@@ -2,13 +2,13 @@
 /* toml.h - the part of TOML 1.0 that a file of options needs, read from memory.
  *
  * Read: comments, bare and quoted keys, basic and literal strings, integers, booleans, arrays of
- * these, [table] and [[array of tables]].  Refused by name: dates, floats, inline tables,
- * multi-line strings, dotted keys, and arrays within arrays.  What is read means the same as in
- * TOML, with one exception: a string has no NUL in it, because options end with one.
+ * these, [table] and [[array of tables]].  Refused, with a message that names them: dates, floats,
+ * inline tables, multi-line strings, dotted keys, and arrays within arrays.  What is read means the
+ * same as in TOML, with one exception: a string has no NUL in it, because options end with one.
  *
  * The reader does no I/O and allocates nothing: the caller has the bytes and a struct toml, which
- * takes a copy of every text.  Cost: the file is looked at twice, and each key is compared with
- * those before it in its table.
+ * takes a copy of every text.  Cost: two passes over the file; each key is compared with those
+ * before it in its table, and the name of each table with everything before it.
  */
 #ifndef BASE_TOML_H
 #define BASE_TOML_H

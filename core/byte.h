@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* byte.h - what a byte of a message may be part of, in one load and one test; letters and digits.
+/* byte.h - the classes to which a byte of a message belongs, by one load and one test.
  *
  * The classes are the RFCs' own character sets; slice.c holds the table, tests/unit/slice.c
  * spells the sets out.

@@ -50,8 +50,8 @@ static int64_t to_unix(const struct date *d)
            (int64_t)(d->hour * 3600 + d->minute * 60 + d->second);
 }
 
-/* Returns the index of the day's name.  A time outside the years 1 to 9999 is moved to the nearest
- * end. */
+/* Fills in *d, and returns the index of the day's name.  A time outside the years 1 to 9999 becomes
+ * the nearest in them. */
 static unsigned from_unix(int64_t unix_s, struct date *d)
 {
     const int64_t first = -(int64_t)DAYS_TO_1970 * DAY_S;

@@ -195,8 +195,8 @@ static void read_accept(const struct http_head *head, int said[MEDIA])
 }
 
 /* How much a type is wanted: by its own name, otherwise by the narrowest wildcard (RFC 9110
- * 12.5.1).  A type named itself beats one of the same weight that only a wildcard covers: hence the
- * last bit. */
+ * 12.5.1).  A type that is named beats one of the same weight that only a wildcard covers: the
+ * lowest bit says so. */
 static int wanted(const int said[MEDIA], enum media type, enum media subtypes)
 {
     if (said[type] != WEIGHT_NONE)

@@ -26,12 +26,13 @@ static void ready_called(struct sock *sk)
 
 /* Bytes have come.  In the bottom half no other context uses the socket, because the one that
  * handles the packet has locked it: TCP calls this last, so the pump may send from here.  A process
- * that is releasing the socket, and so handles packets that came before, still owns it. */
+ * that is releasing the socket handles the packets that came meanwhile, and still owns it: then the
+ * connection is only queued. */
 static void ready_data(struct sock *sk)
 {
     struct kready *r;
 
-    read_lock_bh(&sk->sk_callback_lock); /* held to the end of the pump: see ready_close() */
+    read_lock_bh(&sk->sk_callback_lock); /* held to the end of the pump: kserve.c, ready_close() */
     r = sk->sk_user_data;
     if (r && in_serving_softirq() && !sock_owned_by_user(sk))
         kready_call(r);
