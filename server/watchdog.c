@@ -262,24 +262,22 @@ static uint64_t look_at_all(struct watchdog *wd, struct victims *v)
 
     wd->leaving = 0;
     for (struct session *s = wd->first; s; s = s->next) {
-        uint64_t deadline_ms;
+        /* If the thread is at work, nothing here may look at its session.  A deadline that the
+         * thread sets is shortest_ms away, but it may leave the old one, which may have passed. */
+        uint64_t again_ms = wd->now_ms + MISSED_MS;
 
         wd->leaving += s->shut != 0;
-        if (!session_trylock(s)) {
+        if (session_trylock(s)) {
             if (cut_off(wd))
-                end(s, ENDED); /* this needs no look at the machine */
-            /* Its thread is at work.  A deadline that it sets is shortest_ms away, but it may leave
-             * the old one, which may have passed. */
-            next_ms = wd->now_ms + MISSED_MS < next_ms ? wd->now_ms + MISSED_MS : next_ms;
-            continue;
+                cut(s, ENDED);
+            again_ms = look(wd, s);
+            if (v && s->shut == 0)
+                victims_look(v, s);
+            session_unlock(s);
+        } else if (cut_off(wd)) {
+            end(s, ENDED); /* this needs no look at the machine */
         }
-        if (cut_off(wd))
-            cut(s, ENDED);
-        deadline_ms = look(wd, s);
-        next_ms = deadline_ms < next_ms ? deadline_ms : next_ms;
-        if (v && s->shut == 0)
-            victims_look(v, s);
-        session_unlock(s);
+        next_ms = again_ms < next_ms ? again_ms : next_ms;
     }
     return next_ms;
 }

@@ -114,7 +114,7 @@ static inline uint64_t serving_ms(void)
 
 static inline void serving_nap(unsigned ms)
 {
-    struct timespec ts = {0, (long)ms * 1000000};
+    struct timespec ts = {ms / 1000, (long)(ms % 1000) * 1000000};
 
     nanosleep(&ts, NULL);
 }

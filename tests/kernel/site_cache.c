@@ -256,8 +256,9 @@ static void bounded_by_bytes(void **state)
     assert_int_equal(try_once(t, "/f1"), -EINPROGRESS);
 }
 
-/* Ask for the file again and again for that long, and return how often it went meanwhile.  It may
- * go only if this guest stood still for the life of an entry, as on a busy host. */
+/* Ask for the file again and again for that long, and return how often its entry expired meanwhile.
+ * An entry may expire only if this guest stood still for as long as an entry lives, as on a busy
+ * host. */
 static unsigned ask_for_ms(const struct tree *t, int64_t ms, int64_t life_ms)
 {
     enum { TICK_MS = 10 };
