@@ -91,7 +91,7 @@ class Process(Served):
             env = {"LISTEN_FDS": str(len(passed)), **(env or {})}
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, env={**CLEAN_ENV, **(env or {})},
-                                        preexec_fn=limit, user=user, pass_fds=[s.fileno() for s in passed], extra_groups=[] if user else None)
+                                        preexec_fn=limit if files else None, user=user, pass_fds=[s.fileno() for s in passed], extra_groups=[] if user else None)
         self.pid = self.process.pid
         self.out = []
         self.readers = [threading.Thread(target=self.listen, args=pair, daemon=True)
