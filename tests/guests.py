@@ -77,12 +77,12 @@ def cache(layer):
     return os.environ.get("RUNG_VM") or os.path.join(layer.build, "vm")
 
 
-def built(layer, version):
-    """The folder of the modules for that kernel, or None if the layer already has the reason."""
+def built(layer, version, *more):
+    """The folder of the modules for that kernel, those of more folders next to them; None if the layer already has the reason."""
     if reason := guest.missing():
         layer.skip(f"Linux {version}", reason)
         return None
-    argv = [PYTHON, "-B", "lab/vm/build", "--kernel", version, "--build", layer.build, "--cache", cache(layer), PLANTED]
+    argv = [PYTHON, "-B", "lab/vm/build", "--kernel", version, "--build", layer.build, "--cache", cache(layer), *more]
     status, output = layer.once(argv, 900)
     if status == 77:
         layer.skip(f"Linux {version}", output.strip().split("\n")[-1])
@@ -251,7 +251,7 @@ def ktls(version, engine, args=""):
 def planted(version):
     """The test of the tests, run outside: a guest for each fault."""
     def job(layer):
-        modules = built(layer, version)
+        modules = built(layer, version, PLANTED)
         if not modules:
             return
         report = os.path.join(layer.build, "log", layer.name.replace(" ", "-") + ".xml")

@@ -199,6 +199,7 @@ SECURE_FLAWS = [row for row in FLAWS if row[1] in (
     "stays behind an end", "does not close", "forgets what else came", "500 for nonsense", "believes anything", "takes any head")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, flaw, said, more", SECURE_FLAWS, ids=lambda value: value if isinstance(value, str) else "")
 # shows U63
 def test_trials_can_fail_over_tls(name, flaw, said, more, mine):
@@ -208,6 +209,7 @@ def test_trials_can_fail_over_tls(name, flaw, said, more, mine):
     assert run.status == FAULTS and re.search(said, run.json["trials"][0]["why"]), run.json["trials"][0]["why"]
 
 
+@pytest.mark.long
 def test_the_honest_one_bears_all_over_tls(mine):
     with Mini(context=mine.context()) as server:
         bears(server.url)
