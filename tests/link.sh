@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # link.sh [BUILD] - the core, linked to one object, must need nothing but mem*, strlen and core_failed.
 #
-# Compiled without a stack protector and without the compiler's own calls, so that what is left
+# Compiled without optimization, a stack protector and the compiler's own calls, so that what is left
 # undefined is what the sources ask for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ rm -rf "$dir"
 mkdir -p "$dir"
 python3 scripts/gen-types.py >"$dir/mime_types.h"
 for src in core/*.c; do
-    "${CC:-gcc}" -I"$dir" -std=c11 -O2 -ffreestanding -fbuiltin -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie \
+    "${CC:-gcc}" -I"$dir" -std=c11 -O0 -ffreestanding -fbuiltin -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie \
         -c -o "$dir/$(basename "$src" .c).o" "$src"
 done
 ld -r -o "$dir/core.o" "$dir"/*.o

@@ -63,6 +63,14 @@ def listed(plan, tally):
 
 
 STARTED = time.monotonic()
+MEMORY = "/dev/shm"
+MEMORY_FREE = 1 << 30  # bytes that must be free there
+
+
+def in_memory():
+    """Keeps the files of `make quick` in memory, where names are made and removed in a fraction of the time; the other plans use a disk."""
+    if os.path.isdir(MEMORY) and (free := os.statvfs(MEMORY)).f_bavail * free.f_frsize > MEMORY_FREE:
+        os.environ.setdefault("TMPDIR", MEMORY)
 
 
 def main():
@@ -82,6 +90,8 @@ def main():
     if opt.coverage:
         return layers.coverage(opt.build)
     plan = "quick" if opt.quick else opt.plan
+    if opt.quick:
+        in_memory()
     todo = [(name, job) for name, wanted_by, job in plans.plan()
             if (re.search(opt.only, name) if opt.only else plan in wanted_by)]
     if opt.list:
