@@ -79,7 +79,6 @@ static void test_good(void **state)
 
 static void test_bad(void **state)
 {
-    char prefix[32];
     int64_t got;
     unsigned i, n;
 
@@ -87,12 +86,9 @@ static void test_bad(void **state)
     for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (read_date(bad[i], now_s, &got))
             fail_msg("%s is taken for %lld", bad[i], (long long)got);
-    for (i = 0; i < 3; i++) {
-        for (n = 0; n < strlen(good[i].text); n++) {
-            snprintf(prefix, sizeof(prefix), "%.*s", (int)n, good[i].text);
-            assert_false(read_date(prefix, now_s, &got));
-        }
-    }
+    for (i = 0; i < 3; i++)
+        for (n = 0; n < strlen(good[i].text); n++) /* the rest lies behind what may be read */
+            assert_false(http_date_read((struct slice){good[i].text, n}, now_s, &got));
     assert_true(http_date_read((struct slice){"Sun Nov  6 08:49:37 1994\0", 24}, now_s, &got));
     assert_false(http_date_read((struct slice){"Sun Nov  6 08:49:37 1994\0", 25}, now_s, &got));
 }

@@ -402,6 +402,27 @@ static void every_page(void **state)
     }
 }
 
+/* A number that is empty or has too many digits leaves what came before it. */
+static void numbers_that_are_ignored(void **state)
+{
+    static const char *const queries[] = {"offset=2&limit=3&offset=&limit=",
+        "offset=2&limit=3&offset=4294967296&limit=4294967296",
+        "offset=2&limit=3&offset=0000000000&limit=1x"};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
+        struct table h = {.fail_at = 0}, wanted = {.fail_at = 0};
+        struct listed l, page;
+
+        snprintf(wanted.query, sizeof(wanted.query), "offset=2&limit=3");
+        list(&wanted, &ways[0], &page);
+        snprintf(h.query, sizeof(h.query), "%s", queries[i]);
+        list(&h, &ways[0], &l);
+        assert_int_equal(l.count, 3);
+        assert_memory_equal(l.line, page.line, sizeof(l.line[0]) * 3);
+    }
+}
+
 /* A kept listing is read twice. */
 static void a_page_again(void **state)
 {
@@ -427,6 +448,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_page),
+        cmocka_unit_test(numbers_that_are_ignored),
         cmocka_unit_test(a_page_again),
         cmocka_unit_test(every_call_fails_once),
     };
