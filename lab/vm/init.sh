@@ -13,6 +13,7 @@ off() { # off LINE: prints the reason on the console
 }
 
 mount -t devtmpfs none /dev
+echo 'guest: the first process runs' >/dev/console # guest.py looks for it
 mount -t proc none /proc
 mount -t sysfs none /sys
 while read -r module; do

@@ -271,6 +271,63 @@ def test_without_an_emulator(monkeypatch):
         guest.boot(guest.Job("true"), None)
 
 
+class Emulator:
+    """A program in the emulator's place: its n-th start does the n-th of the given commands, with the serial lines in $c, $o and $s."""
+
+    def __init__(self, tmp_path, monkeypatch, *starts):
+        self.count = tmp_path / "count"
+        self.count.write_text("")
+        (tmp_path / "qemu").write_text(f"""#!/bin/sh
+echo >>{self.count}
+for word; do case $word in file:*/console) c=${{word#file:}} ;; file:*/output) o=${{word#file:}} ;; file:*/status) s=${{word#file:}} ;; esac; done
+case $(wc -l <{self.count}) in
+""" + "\n".join(f"{number}) {start} ;;" for number, start in enumerate(starts, 1)) + "\nesac\n")
+        (tmp_path / "qemu").chmod(0o755)
+        monkeypatch.setattr(guest, "QEMU", str(tmp_path / "qemu"))
+        monkeypatch.setattr(guest, "missing", lambda: None)
+        monkeypatch.setattr(guest, "furnished", lambda *_: Image())
+
+    def starts(self):
+        return self.count.read_text().count("\n")
+
+
+LINUX = types.SimpleNamespace(image="/nowhere")
+DIES, ENDS = "echo 'Oops: int3: 0000' >$c", f"echo '{guest.BEGUN}' >$c; echo 0 >$s; echo so >$o"
+
+
+def test_a_kernel_that_dies_before_its_first_process_boots_again(tmp_path, monkeypatch):
+    emulator = Emulator(tmp_path, monkeypatch, DIES, ENDS)
+    assert guest.boot(guest.Job("x"), LINUX).output == "so\n" and emulator.starts() == 2
+
+
+def test_a_kernel_that_always_dies_is_told(tmp_path, monkeypatch):
+    emulator = Emulator(tmp_path, monkeypatch, *[DIES] * guest.BOOTS, ENDS)
+    with pytest.raises(Broken, match="before its command; its kernel said: Oops: int3"):
+        guest.boot(guest.Job("x"), LINUX)
+    assert emulator.starts() == guest.BOOTS
+
+
+def test_a_guest_that_dies_later_does_not_boot_again(tmp_path, monkeypatch):
+    """It may have died of what it was given."""
+    emulator = Emulator(tmp_path, monkeypatch, f"echo '{guest.BEGUN}' >$c; echo 'Oops: 0000' >>$c", ENDS)
+    with pytest.raises(Broken, match="Oops: 0000"):
+        guest.boot(guest.Job("x"), LINUX)
+    assert emulator.starts() == 1
+
+
+def test_a_kernel_that_hangs_before_its_first_process_boots_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(guest, "BOOT_S", 0.5)
+    emulator = Emulator(tmp_path, monkeypatch, "exec sleep 100", f"echo '{guest.BEGUN}' >$c; sleep 1; echo 0 >$s", ENDS)
+    assert guest.boot(guest.Job("x"), LINUX).status == 0 and emulator.starts() == 2
+
+
+def test_a_kernel_that_never_begins_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(guest, "BOOT_S", 0.2)
+    Emulator(tmp_path, monkeypatch, *["exec sleep 100"] * guest.BOOTS)
+    with pytest.raises(Broken, match="the guest did not begin"):
+        guest.boot(guest.Job("x"), LINUX)
+
+
 # --- Guests that boot ---------------------------------------------------------------------------------------
 
 @pytest.fixture(scope="session")
