@@ -93,9 +93,12 @@ LOADS = {"crowd": crowd, "file": rung_load("index.html"), "listing": rung_load("
 @functools.cache
 def mounts_of_its_own():
     """A command that gives the server its own mounts, or [].  Any mount that the server sees makes it drop its cache, so that
-    it allocates again; mounts by other processes are then invisible.  This needs root, and fails in some chroots."""
-    prefix = ["unshare", "--mount"]
-    return prefix if subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0 else []
+    it allocates again; mounts by other processes are then invisible.  This needs root.  The root of a chroot is no mount point, so that its
+    propagation cannot be changed; there the mounts are invisible unless they are made below a shared one."""
+    for prefix in (["unshare", "--mount"], ["unshare", "--mount", "--propagation", "unchanged"]):
+        if subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+            return prefix
+    return []
 
 
 def serve(context, target, folder, *valgrind):

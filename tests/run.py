@@ -77,9 +77,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--build", default="build", help="where things are made (build)")
     parser.add_argument("--quick", action="store_true", help="the part that takes less than a minute")
-    parser.add_argument("--plan", choices=plans.PLANS, default="check", help="which of them (check)")
+    parser.add_argument("--plan", choices=plans.PLANS, help="which of them (check)")
     parser.add_argument("--coverage", action="store_true", help="how much of core/ the C tests reach")
-    parser.add_argument("--only", metavar="PATTERN", help="layers whose name has it, as in '^wire (epoll|pool)$'")
+    parser.add_argument("--only", metavar="PATTERN", help="layers whose name has it, as in '^wire (epoll|pool)$'; of all plans, or of --plan")
     parser.add_argument("--seats", type=int, default=SEATS, metavar="N",
                         help=f"quarters of a processor for layers side by side ({SEATS}); 1: one after the other")
     parser.add_argument("--list", action="store_true", help="names of the layers")
@@ -89,11 +89,11 @@ def main():
     os.environ["WERROR"] = "1"  # for the Makefile: a warning is an error
     if opt.coverage:
         return layers.coverage(opt.build)
-    plan = "quick" if opt.quick else opt.plan
+    plan = "quick" if opt.quick else opt.plan or "check"
     if opt.quick:
         in_memory()
     todo = [(name, job) for name, wanted_by, job in plans.plan()
-            if (re.search(opt.only, name) if opt.only else plan in wanted_by)]
+            if (opt.only and not opt.plan or plan in wanted_by) and re.search(opt.only or "", name)]
     if opt.list:
         print("\n".join(name for name, _ in todo))
         return 0
