@@ -36,11 +36,11 @@ WITH_SOCKETS = {"calls", "engines", "faults", "forks", "loop", "net", "offload",
 LONGEST = ("seeds", "faults", "engines", "queue", "calls", "body", "split")  # they start first
 # Shares of the engines, each run by a program of its own.  In the debug build of `make check` faults is whole, because it
 # then checks for each kind of call whether any engine makes it.  `make quick` runs three engines that wait in different ways, a
-# third of those that seeds runs and of the items that pass through the queues, fewer changes while clients ask, and no OpenSSL
+# sixth of those that seeds runs, a third of the items that pass through the queues, fewer changes while clients ask, and no OpenSSL
 # without memory.
 SIXTHS = [(f"{share}/6",) for share in range(1, 7)]
 PARTS = {"engines": SIXTHS}
-QUICK = {"faults": [("naive",), ("epoll",), ("uring",)], "queue": [("10000",)], "stale": [("80",)], "seeds": [("0", "1/3")],
+QUICK = {"faults": [("naive",), ("epoll",), ("uring",)], "queue": [("10000",)], "stale": [("40",)], "seeds": [("0", "1/6")],
          "tls_read_memory": [], "tls_cold_memory": []}
 SANITIZED = {"faults": SIXTHS, "seeds": [("0", "1/3"), ("0", "2/3"), ("0", "3/3")], "library_memory": []}  # its malloc() is its own
 # Allocations that are refused in turn: each of a connection's, and every STEP-th while OpenSSL reads certificates or begins.
