@@ -155,7 +155,15 @@ def text_at(path):
     return text_of(path) if os.path.exists(path) else ""
 
 
-def emulated(argv, limit_s, begun, nice=NICE):
+def output_of(process, seconds):
+    """What the process said until its end; None if it still runs after that time."""
+    try:
+        return process.communicate(timeout=seconds)[0].decode(errors="replace").strip()
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def emulated(argv, limit_s, begun, nice):
     """Run the emulator; its output, or None at the time limit, or after BOOT_S if the guest has not begun."""
     def prepare():
         end_with_us()
@@ -163,15 +171,19 @@ def emulated(argv, limit_s, begun, nice=NICE):
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           preexec_fn=prepare) as process:
         try:
-            for seconds in (min(limit_s, BOOT_S), max(0, limit_s - BOOT_S)):
-                try:
-                    return process.communicate(timeout=seconds)[0].decode(errors="replace").strip()
-                except subprocess.TimeoutExpired:
-                    if not begun():
-                        break
-            return None
+            said = output_of(process, min(limit_s, BOOT_S))
+            return output_of(process, limit_s - BOOT_S) if said is None and limit_s > BOOT_S and begun() else said
         finally:
             process.kill()
+
+
+def started(job, kernel):
+    """What one start of the guest left: the emulator's output as emulated() has it, the console, the command's output and status."""
+    with scratch.Folder("guest") as folder:
+        with open(f"{folder}/image", "wb") as file:
+            furnished(job, kernel).write(file)
+        said = emulated(words(job, kernel, folder), job.limit_s, lambda: BEGUN in text_at(f"{folder}/console"), job.nice)
+        return (said, *(text_at(f"{folder}/{name}") for name in ("console", "output", "status")))
 
 
 def boot(job, kernel):
@@ -180,14 +192,10 @@ def boot(job, kernel):
         raise Broken(reason)
     began = time.monotonic()
     for _ in range(BOOTS):
-        with scratch.Folder("guest") as folder:
-            with open(f"{folder}/image", "wb") as file:
-                furnished(job, kernel).write(file)
-            said = emulated(words(job, kernel, folder), job.limit_s, lambda: BEGUN in text_at(f"{folder}/console"), job.nice)  # pylint: disable=W0640
-            console, output, status = (text_at(f"{folder}/{name}") for name in ("console", "output", "status"))
+        said, console, output, status = started(job, kernel)
         if BEGUN in console:
             break
-        print("guest: its kernel ended or hung before its first process", file=sys.stderr, flush=True)
+        print("guest: it ended or hung before its first process ran", file=sys.stderr, flush=True)
     complaints = [line.strip() for line in console.split("\n") if COMPLAINT.search(line)]
     last = tail("the last lines of its console", console) + tail("what the command said last", output)
     if said is None:

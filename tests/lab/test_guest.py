@@ -308,7 +308,7 @@ def test_a_kernel_that_always_dies_is_told(tmp_path, monkeypatch):
 
 
 def test_a_guest_that_dies_later_does_not_boot_again(tmp_path, monkeypatch):
-    """It may have died of what it was given."""
+    """The job may have killed it."""
     emulator = Emulator(tmp_path, monkeypatch, f"echo '{guest.BEGUN}' >$c; echo 'Oops: 0000' >>$c", ENDS)
     with pytest.raises(Broken, match="Oops: 0000"):
         guest.boot(guest.Job("x"), LINUX)
