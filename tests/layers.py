@@ -205,12 +205,11 @@ def pytest_twice(layer, env, timeout_s, many, *args, paths):
     note_pytest(layer, once(many), lambda: once(1, "--last-failed")[0], crowded=many > 1)
 
 
-def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None, everywhere=("one worker", "")):
+def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None, everywhere=("one worker", ""), few=False):
     """The suite under one engine, `many` tests at a time; arranged: a row of arrangements.py, for which its FILES are
-    enough; everywhere: options of every server, behind what they are called."""
-    (called, options), paths = everywhere, ["tests/wire"]
-    if arranged:
-        (_, called, options), paths = arranged, [f"tests/wire/test_{name}.py" for name in arrangements.FILES]
+    enough; few: those files alone; everywhere: options of every server, behind what they are called."""
+    called, options = arranged[1:] if arranged else everywhere
+    paths = [f"tests/wire/test_{name}.py" for name in arrangements.FILES] if arranged or few else ["tests/wire"]
 
     def job(layer):
         layer.row = (engine, " ".join([mode] * (mode != "release") + [called]))
@@ -226,7 +225,7 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None, eve
                "RUNG_ARTEFACTS": layer.build + "/artefacts"}
         select = ["-m", marks] if marks else []
         pytest_twice(layer, env, WIRE_SECONDS, many, *select, paths=paths)
-    job.whole = None if arranged or everywhere[1] else (engine, mode, marks)  # for the test of the plan
+    job.whole = None if arranged or few or everywhere[1] else (engine, mode, marks)  # for the test of the plan
     return seats(min(many, HALF), job)
 
 

@@ -23,8 +23,8 @@ IN_FULL = ("pool", "uring")
 OWN, OWN_CORE = "not any_engine", "core and not any_engine"
 OWN_SHORT = "not any_engine and not long and not further"
 # `check` runs every wire test on one engine, which never blocks.  One that blocks runs what depends on the engine and takes no crowd,
-# with a sample of each table; the rest run the core cases.  LIKE_SELECT share its loop and differ in the call that waits: they run
-# the core cases of arrangements.FILES, as do blocking engines under asan, whose code the C programs run under it, too.
+# with a sample of each table; the rest run the core cases.  LIKE_SELECT share select's loop and differ in the call that waits:
+# they run the core cases of arrangements.FILES.  Under asan so does pool, whose code the C programs run under it, too.
 CHECK = {"uring": None, "pool": OWN_SHORT}
 LIKE_SELECT = ("nonblock", "poll")
 ASAN = {"epoll": None, "pool": OWN}  # the others: OWN_CORE
@@ -52,11 +52,6 @@ def tsan():
             yield engine.name, (engine.name, "2 thread", "--workers 2")
 
 
-def few(engine):
-    """The arrangement that is none, so that only the FILES of arrangements are run; None without an engine."""
-    return (engine, "one worker", "") if engine else None
-
-
 def wires():
     """The wire tests of the release build: in `check-all` each engine, in `check` most with the core cases alone."""
     for engine in engine_names():
@@ -65,7 +60,7 @@ def wires():
             yield f"wire {engine}", ("check", "all"), wire(engine, WIRES, marks=marks)
         else:
             part = "short" if engine in CHECK or engine in LIKE_SELECT else "core"
-            yield f"wire {engine} {part}", ("check",), wire(engine, WIRES, marks=marks, arranged=few(engine in LIKE_SELECT and engine))
+            yield f"wire {engine} {part}", ("check",), wire(engine, WIRES, marks=marks, few=engine in LIKE_SELECT)
             yield f"wire {engine}", ("all",), wire(engine, WIRES, marks=wanted)
         yield f"wire {engine} over TLS", ("all",), wire(engine, WIRES, marks="core", everywhere=("over TLS", "--tls self"))
 
@@ -75,8 +70,7 @@ def sanitized():
     for engine in engine_names():
         plans = ("check", "all") if engine in CHECK_SANITIZED else ("all",)
         if engine in ASAN:
-            part = wire(engine, CPUS, "asan", OWN_CORE, arranged=few(engine in IN_FULL and engine))
-            yield f"asan wire {engine} core", ("check",), part
+            yield f"asan wire {engine} core", ("check",), wire(engine, CPUS, "asan", OWN_CORE, few=engine in IN_FULL)
             yield f"asan wire {engine}", ("all",), wire(engine, WIRES, "asan", ASAN[engine])
         else:
             yield f"asan wire {engine}", plans, wire(engine, CPUS, "asan", OWN_CORE)

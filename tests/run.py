@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True
 import layers  # noqa: E402
 import plan as plans  # noqa: E402
 from layer import SEATS, Layer, side_by_side  # noqa: E402
+from lib import trees  # noqa: E402
 
 
 def table(tally):
@@ -63,14 +64,13 @@ def listed(plan, tally):
 
 
 STARTED = time.monotonic()
-MEMORY = "/dev/shm"
-MEMORY_FREE = 1 << 30  # bytes that must be free there
+MEMORY_FREE = 1 << 30  # bytes that must be free in memory
 
 
 def in_memory():
     """Keeps the files of `make quick` in memory, where names are made and removed in a fraction of the time; the other plans use a disk."""
-    if os.path.isdir(MEMORY) and (free := os.statvfs(MEMORY)).f_bavail * free.f_frsize > MEMORY_FREE:
-        os.environ.setdefault("TMPDIR", MEMORY)
+    if trees.MEMORY and (free := os.statvfs(trees.MEMORY)).f_bavail * free.f_frsize > MEMORY_FREE:
+        os.environ.setdefault("TMPDIR", trees.MEMORY)
 
 
 def main():

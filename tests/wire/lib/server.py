@@ -79,8 +79,7 @@ class Process(Served):
         self.said, self.lines_seen = [], threading.Condition()
 
         def limit():
-            if files:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
         command = [BIN, "serve", self.root, "--engine", engine, *ARGS, *map(str, args)]
         self.secured = "--tls" in command
         if not any(str(arg).startswith(("--port", "-p", "unix:")) for arg in args):
@@ -89,9 +88,10 @@ class Process(Served):
             command = ["bash", "-c", 'LISTEN_PID=$$ exec "$@"' + "".join(f" {to}<&{s.fileno()}" for to, s in enumerate(passed, 3)),
                        "bash", *command]
             env = {"LISTEN_FDS": str(len(passed)), **(env or {})}
+        # Only with preexec_fn does subprocess copy the memory of the tests, instead of using vfork().
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, env={**CLEAN_ENV, **(env or {})},
-                                        preexec_fn=limit if files else None, user=user, pass_fds=[s.fileno() for s in passed], extra_groups=[] if user else None)
+                                        stderr=subprocess.PIPE, env={**CLEAN_ENV, **(env or {})}, user=user, extra_groups=[] if user else None,
+                                        pass_fds=[s.fileno() for s in passed], preexec_fn=limit if files else None)
         self.pid = self.process.pid
         self.out = []
         self.readers = [threading.Thread(target=self.listen, args=pair, daemon=True)
